@@ -152,12 +152,6 @@ absl::Status Run(const Arguments& given) {
   RunChoice run = given.run;
   run.simulated = true;
   PSGD_ASSIGN_OR_RETURN(request.config, ReadRunConfig(run));
-  if (request.config.local().least() > 0) {
-    return absl::InvalidArgumentError(
-        "ps-sim simulates clocks of equally many steps, and local.least lets them grow: predict "
-        "both "
-        "ends, with --set local.least=0 --set local.steps=N");
-  }
   if (!model.server().has_hosts()) {
     model.mutable_server()->set_hosts(
         given.servers_on_workers ? 0 : request.config.cluster().servers());

@@ -7,6 +7,8 @@
     sudo bench/slow_link.py --torch --nets resnet18          # PyTorch computes on both sides
     sudo bench/slow_link.py --nets mlp --links 'unlimited,10mbit 50ms' --seconds 60 \\
         --only 'psgd 128 local' --only 'DDP powersgd'        # 50 ms more each way
+    sudo bench/slow_link.py --nets mlp --links 'unlimited,10mbit 50ms' --seconds 120 --servers workers \\
+        --only 'psgd 512 local' --only 'DDP powersgd'        # what such a link hides
 
 Hosts of scripts/netns.sh: ps-server on the first, a worker with one thread on each of the other two (or
 --workers); DDP has a process on each of those. With --servers workers each of them has a ps-server too, and
@@ -56,6 +58,8 @@ PSGD = {  # what is compared: keys of the config
                               "compression.pull={delta: {codec: {topk: {density: 0.01}}}}"],
     "128 local steps, 4 bits": ["optimizer=worker", "local={steps: 128}", BITS],
     "128 local steps, 4 bits, hidden": ["optimizer=worker", "local={steps: 128, fragments: 4, delay: 24, mix: 0.5}", BITS],
+    "512 local steps, 2 bits, hidden": ["optimizer=worker", "local={steps: 512, fragments: 4, delay: 96, mix: 0.5}",
+                                        BITS.replace("bits: 4", "bits: 2, rounding: nearest")],
 }
 DDP = ["none", "fp16", "powersgd 2"]
 SAMPLES = 65536  # of an epoch

@@ -299,10 +299,10 @@ absl::Status ModelledCluster::Evaluated(const WorkerKey& key, double epoch) {
   return Apply(std::move(effects));
 }
 
-absl::Status ModelledCluster::Heartbeat(const WorkerKey& key, uint64_t clock) {
+absl::Status ModelledCluster::Heartbeat(const WorkerKey& key, const WorkerReport& report) {
   HeartbeatRequest request;
   *request.mutable_key() = key;
-  request.mutable_report()->set_clock(clock);
+  *request.mutable_report() = report;
   return coordinator_.Heartbeat(request, queue_.now()).status();
 }
 

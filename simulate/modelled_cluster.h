@@ -67,7 +67,7 @@ class ModelledCluster {
   absl::Status Register(const WorkerKey& key);
   absl::StatusOr<NextSegmentReply> NextSegment(const NextSegmentRequest& request);
   absl::Status Evaluated(const WorkerKey& key, double epoch);
-  absl::Status Heartbeat(const WorkerKey& key, uint64_t clock);
+  absl::Status Heartbeat(const WorkerKey& key, const WorkerReport& report);
   // All clocks that are simulated have been handed out.
   uint64_t Clocks() const {
     return static_cast<uint64_t>(config_.train().max_steps()) / StepsOfClock(config_.local());

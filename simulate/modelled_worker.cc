@@ -85,9 +85,23 @@ void ModelledWorker::Beat() {
   if (dead_) return;
   cluster_->queue().After(Milliseconds(cluster_->config().cluster().lease()) / 4,
                           [this] { Beat(); });
-  const absl::Status status =
-      cluster_->Heartbeat(key_, core_ ? core_->session().AcknowledgedClock() : 0);
+  WorkerReport report;
+  report.set_clock(core_ ? core_->session().AcknowledgedClock() : 0);
+  const absl::Status status = cluster_->Heartbeat(key_, report);
   if (!status.ok()) GiveUp(status);
+}
+
+// At the end of a segment: the coordinator compares the speeds of workers (local.steps: auto).
+void ModelledWorker::Do(const task::Report& done) {
+  WorkerReport report;
+  report.set_clock(done.clock);
+  report.set_steps(times_.steps - reported_.steps);
+  report.set_samples(report.steps() * static_cast<uint64_t>(cluster_->config().data().batch()));
+  report.set_seconds_compute(times_.compute - reported_.compute);
+  reported_ = times_;
+  const absl::Status status = cluster_->Heartbeat(key_, report);
+  if (!status.ok()) return GiveUp(status);
+  Done();
 }
 
 void ModelledWorker::Done() {

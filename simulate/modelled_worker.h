@@ -59,7 +59,7 @@ class ModelledWorker {
   void Do(const task::Install& install);
   void Do(const task::Train& train);
   void Do(const task::Evaluate& evaluate);
-  void Do(const task::Report&) { Done(); }
+  void Do(const task::Report& report);
   void Do(const task::GiveResidual&) {}  // nobody asks it to leave
   void Do(const task::Leave&) {}
   // The task is done; the next one begins.
@@ -102,6 +102,7 @@ class ModelledWorker {
   uint64_t wait_ = 0;  // counts the waits for shards
   Time since_{};
   Times times_;
+  Times reported_;  // up to the last report
 };
 
 }  // namespace psgd::sim

@@ -39,6 +39,11 @@ absl::StatusOr<Config> Changed(const Config& config, const std::string& assignme
     return absl::InvalidArgumentError(
         "cluster.shards is auto, which depends on the servers' cores: say how many");
   }
+  if (changed.local().least() > 0) {
+    return absl::InvalidArgumentError(
+        "ps-sim simulates clocks of equally many steps, and local.least lets them grow: predict "
+        "both ends, with --set local.least=0 --set local.steps=N");
+  }
   return changed;
 }
 

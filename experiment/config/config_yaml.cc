@@ -52,17 +52,36 @@ void NoteReplacedChoices(const Message& file, const Message& now, const std::str
 
 // `optimizer` was the workers' until `local` was added.
 void NoteOuterOptimizer(const Config& config, std::vector<std::string>* notes) {
+  if (!TakesLocalSteps(config.local())) return;
   const std::string outer = OptimizerOf(config);
-  if (config.model().has_client() || !TakesLocalSteps(config.local()) ||
-      config.local().optimizer().kind_case() != OptimizerConfig::KIND_NOT_SET ||
-      (outer != "sgd" && outer != "adagrad" && outer != "adam" && outer != "adamw"))
+  const double usual = SgdConfig().learning_rate();
+  const std::string usual_text =
+      NumberInUnit(*SgdConfig::descriptor()->FindFieldByName("learning_rate"), usual);
+  const bool trains = config.model().has_client() ||
+                      config.local().optimizer().kind_case() != OptimizerConfig::KIND_NOT_SET;
+  if (!trains && (outer == "sgd" || outer == "adagrad" || outer == "adam" || outer == "adamw")) {
+    notes->push_back(absl::StrCat(
+        "with local.steps, workers train with local.optimizer, which is not set (sgd ", usual_text,
+        "), and optimizer: ", outer,
+        " applies their changes: if it is meant for the workers, move it to local.optimizer"));
+  } else if (outer == "sgd" && !config.optimizer().sgd().has_learning_rate()) {
+    notes->push_back(
+        absl::StrCat("optimizer.sgd.learning_rate is not set (", usual_text,
+                     "), and with local.steps each exchange moves the shards' weights by ",
+                     100 * usual, " % of the mean weight change: set it, as 0.7"));
+  }
+}
+
+// A program's segment is an epoch, unless the config sets it.
+void NoteLateSpeeds(const Config& config, std::vector<std::string>* notes) {
+  if (!config.model().has_client() || config.local().steps() != 0 ||
+      config.cluster().has_segment()) {
     return;
-  notes->push_back(absl::StrCat(
-      "with local.steps, workers train with local.optimizer, which is not set (sgd ",
-      NumberInUnit(*SgdConfig::descriptor()->FindFieldByName("learning_rate"),
-                   SgdConfig().learning_rate()),
-      "), and optimizer: ", outer,
-      " applies their changes: if it is meant for the workers, move it to local.optimizer"));
+  }
+  notes->emplace_back(
+      "local.steps: auto compares the workers' speeds between two segments, and with model: client "
+      "a segment is an epoch, so in the first epoch all workers take local.most steps: set "
+      "cluster.segment, as 16");
 }
 
 }  // namespace
@@ -100,6 +119,7 @@ absl::StatusOr<Config> ParseConfig(std::string text, std::string name_for_errors
   if (notes != nullptr) {
     NoteReplacedChoices(of_file, config, "", notes);
     NoteOuterOptimizer(config, notes);
+    NoteLateSpeeds(config, notes);
   }
   return config;
 }

@@ -32,8 +32,11 @@ absl::Status Expected(absl::string_view what, absl::string_view text, bool quote
 }
 
 absl::Status OutOfRange(const FieldDescriptor& field, absl::string_view text) {
-  return absl::InvalidArgumentError(
-      absl::StrCat(text, " is out of range: must be ", RangeOf(field)));
+  double number = 1;
+  const bool stays =
+      field.name() == "learning_rate" && absl::SimpleAtod(text, &number) && number == 0;
+  return absl::InvalidArgumentError(absl::StrCat(text, " is out of range: must be ", RangeOf(field),
+                                                 stays ? ": with 0 the weights never change" : ""));
 }
 
 template <typename T>

@@ -159,6 +159,13 @@ std::string QuorumNote(const Config& config) {
                       "lower it, or leave it out");
 }
 
+std::string LostStepsNote(const LocalConfig& local) {
+  if (local.delay() == 0 || local.mix() < 1) return "";
+  return absl::StrCat("the ", local.delay(), local.delay() == 1 ? " step" : " steps",
+                      " of local.delay are lost with local.mix 1, which takes the shards' weights "
+                      "as they are: set local.mix, as 0.5");
+}
+
 std::string RenewalsNote(const Config& config) {
   const OptimizerConfig& optimizer = config.optimizer();
   const int workers = config.cluster().workers();
@@ -220,7 +227,7 @@ absl::StatusOr<TrainingSize> CheckTrainable(const Config& config, bool begins,
        {padding.text, begins ? StandardizedNote(config, data) : "",
         LeftOutText(config.compression(), spec), FullDensityText(config.compression()),
         WarmupNote(config, size.samples), ShortClocksText(config.local(), batches, workers),
-        QuorumNote(config), RenewalsNote(config)}) {
+        QuorumNote(config), LostStepsNote(config.local()), RenewalsNote(config)}) {
     if (!note.empty()) size.notes.push_back(std::move(note));
   }
   constexpr size_t kMostWeights = 4;  // in a note

@@ -24,13 +24,13 @@ void CountSpeed(uint64_t samples, Time now, MemberState* member) {
 }
 
 // A single report may have few steps, so older ones count as well, and fade.
-void CountSteps(const WorkerReport& report, MemberState* member) {
+void CountSteps(const WorkerReport& report, CoordinatorMemberRecord* member) {
   constexpr double kOfLate = 20;  // seconds
-  member->recent_steps += static_cast<double>(report.steps());
-  member->recent_busy += report.seconds_data() + report.seconds_compute();
-  if (member->recent_busy < kOfLate) return;
-  member->recent_steps /= 2;
-  member->recent_busy /= 2;
+  const double steps = member->recent_steps() + static_cast<double>(report.steps());
+  const double busy = member->recent_busy() + report.seconds_data() + report.seconds_compute();
+  const double kept = busy < kOfLate ? 1 : 0.5;
+  member->set_recent_steps(kept * steps);
+  member->set_recent_busy(kept * busy);
 }
 
 }  // namespace
@@ -44,7 +44,7 @@ void MemberState::Count(const WorkerReport& report, Time now) {
     recent_loss = report.loss_sum() / static_cast<double>(report.samples());
     recent_accuracy = static_cast<double>(report.correct()) / static_cast<double>(report.samples());
     input_stall = InputStall(report);
-    CountSteps(report, this);
+    CountSteps(report, &record);
   }
   if (report.has_choices()) *record.mutable_choices() = report.choices();
   if (report.has_unpushed()) *record.mutable_unpushed() = report.unpushed();

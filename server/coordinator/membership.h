@@ -23,9 +23,10 @@ struct MemberState {
   Time last_heard{};
   uint64_t samples_since = 0;  // since last_report
   double samples_per_second = 0;
-  double recent_steps = 0, recent_busy = 0;  // its own time of late, in seconds
   // Steps a second of its own time; 0: it has computed nothing yet.
-  double StepsPerSecond() const { return recent_busy > 0 ? recent_steps / recent_busy : 0; }
+  double StepsPerSecond() const {
+    return record.recent_busy() > 0 ? record.recent_steps() / record.recent_busy() : 0;
+  }
   // A worker that joined later counts as past earlier segments: it may stand in for the workers
   // that finished them, who may be gone.
   uint64_t PastSegment() const {

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/program_state.h"
 #include "compression/saved_state.h"
+#include "proto/local_steps.h"
 #include "server/shard/shard_order.h"
 
 namespace psgd {
@@ -380,12 +381,17 @@ void ShardCore::ApplyNow(Member& member, std::span<const ShownWeights> shown, co
                          std::span<const SharedPayload> payloads) {
   const UpdateRates rates = payloads.empty() ? UpdateRates{} : schedule_.RatesAt(push.clock());
   uint64_t steps = 0;  // of all that push now
+  uint64_t others = 0;
   for (const auto& [worker, other] : members_) {
-    if (other.running()) steps += schedule_.StepsOf(worker, push.clock());
+    if (!other.running()) continue;
+    steps += schedule_.StepsOf(worker, push.clock());
+    others += worker != member.worker();
   }
   const uint32_t own = schedule_.StepsOf(member.worker(), push.clock());
   const float share = static_cast<float>(own) / static_cast<float>(std::max<uint64_t>(steps, own));
-  slices_.Apply(push, payloads, share, shown, rates);
+  // With local steps a push in time misses one of each other worker.
+  const uint64_t usual_age = TakesLocalSteps(options_.config.local()) ? others : 0;
+  slices_.Apply(push, payloads, share, usual_age, shown, rates);
   if (push.end_of_clock() && push.clock() == member.clock() + 1) member.set_clock(push.clock());
 }
 

@@ -97,7 +97,7 @@ float SliceSet::ContributionScale(float share) const {
 }
 
 void SliceSet::Apply(const Push& push, std::span<const SharedPayload> payloads, float share,
-                     std::span<const ShownWeights> shown, UpdateRates rates) {
+                     uint64_t usual_age, std::span<const ShownWeights> shown, UpdateRates rates) {
   rates.clocks = share;
   for (const SharedPayload& shared : payloads) {
     for (size_t i = 0; i < shared.slices.size(); ++i) {
@@ -108,7 +108,8 @@ void SliceSet::Apply(const Push& push, std::span<const SharedPayload> payloads, 
       contribution.reader = shared.opened[i].reader.get();
       contribution.factors = shared.opened[i].factors;
       contribution.scale = ContributionScale(share);
-      contribution.staleness = slice.version - base;
+      const uint64_t age = slice.version - base;
+      contribution.staleness = age > usual_age ? age - usual_age : 0;
       // A pull that was answered twice leaves later weights here, which the worker did not use.
       if (local < shown.size() && shown[local].version == base) {
         contribution.pulled = shown[local].weights;

@@ -64,10 +64,11 @@ class SliceSet {
   // Checks every byte of a message with a push, and opens its payloads: see open_push.h.
   absl::StatusOr<std::vector<SharedPayload>> Open(Message* message) const;
   // Applies one worker's push: each part is an update of its own. `share`: the worker's share of
-  // the steps of all workers that push now. `shown`: by local index; empty: unknown. REQUIRES:
+  // the steps of all workers that push now. `usual_age`: versions that a slice may gain between
+  // pull and push without the push being stale. `shown`: by local index; empty: unknown. REQUIRES:
   // `payloads` is from Open.
   void Apply(const Push& push, std::span<const SharedPayload> payloads, float share,
-             std::span<const ShownWeights> shown, UpdateRates rates);
+             uint64_t usual_age, std::span<const ShownWeights> shown, UpdateRates rates);
   // The payloads of a push that Open checked before, as a journal has it. They are not open.
   std::vector<SharedPayload> Payloads(const Push& push) const;
   // Applies payloads of several workers as one update, summed in their order. `absent`: workers

@@ -68,7 +68,8 @@ struct SliceState {
 struct Contribution {
   PayloadReader* reader = nullptr;  // null: SliceUpdater::AddUp has read the payload
   float scale = 1;
-  // Versions the slice gained since the worker pulled it; of a late push: the clocks it is late.
+  // Versions the slice gained since the worker pulled it, beyond the usual; of a late push: the
+  // clocks it is late.
   uint64_t staleness = 0;
   Bytes pulled;  // the worker's weights; for delay compensation
   // Has the payload, if it can be passed on: see open_push.h.

@@ -31,6 +31,9 @@ void MakeRoomFor(Sabotage sabotage, Scenario* scenario) {
       scenario->config.mutable_consistency()->set_staleness(-1);
       scenario->slow_step = std::chrono::seconds(2);
       break;
+    case Sabotage::kRepeatLate:
+      scenario->config.mutable_local()->set_steps(2);
+      break;
     case Sabotage::kApplyRepeats:
       scenario->network.repeat = 0.3;
       break;
@@ -129,7 +132,7 @@ INSTANTIATE_TEST_SUITE_P(ExactlyOnce, CheckersCanFail,
                                          Breakage{Sabotage::kClaimSteps, "dealt and not done"}));
 INSTANTIATE_TEST_SUITE_P(
     LatePushes, CheckersCanFail,
-    testing::Values(Breakage{Sabotage::kRepeatPush, "was applied 2 times", DiskFault::kNone, true},
+    testing::Values(Breakage{Sabotage::kRepeatLate, "was applied 2 times", DiskFault::kNone, true},
                     Breakage{Sabotage::kLosePush, "lacks clock", DiskFault::kNone, true},
                     Breakage{Sabotage::kNone, "has lost pushes that it acknowledged",
                              DiskFault::kForgetsLast, true}));

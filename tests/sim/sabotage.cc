@@ -48,9 +48,16 @@ bool Saboteur::IsVictim(const Sender& sender, const Push& push) {
     return shifted_from_.empty() && push.seq() > kVictimAfter &&
            push.seq() + 1 == acknowledged_[sender];
   }
-  if (victim_.empty() && push.seq() > kVictimAfter) victim_[sender] = push.seq();
+  if (victim_.empty() && push.seq() > kVictimAfter &&
+      (kind_ != Sabotage::kRepeatLate || IsLate(sender, push))) {
+    victim_[sender] = push.seq();
+  }
   const auto victim = victim_.find(sender);
   return victim != victim_.end() && victim->second == push.seq();
+}
+
+bool Saboteur::IsLate(const Sender& sender, const Push& push) {
+  return push.clock() <= slowest_[sender.first] && push.seq() >= acknowledged_[sender];
 }
 
 std::vector<Message> Saboteur::OnMessage(Message message) {
@@ -90,7 +97,8 @@ std::vector<Message> Saboteur::ChangeVictim(const Sender& sender, Message messag
     return again;
   };
   switch (kind_) {
-    case Sabotage::kRepeatPush: {
+    case Sabotage::kRepeatPush:
+    case Sabotage::kRepeatLate: {
       Message again = repeat();
       return {std::move(message), std::move(again)};
     }
@@ -164,6 +172,10 @@ void Saboteur::HideLoss(const Sender& sender, PullReply* reply) {
 void Saboteur::OnAnswer(Message* message) {
   if (kind_ == Sabotage::kTrustLost && message->header.has_pull_reply()) {
     HideLoss(SenderOf(*message), message->header.mutable_pull_reply());
+  }
+  if (message->header.has_pull_reply()) {
+    uint64_t& slowest = slowest_[message->header.shard()];
+    slowest = std::max(slowest, message->header.pull_reply().slowest_clock());
   }
   if (message->header.has_push_ack()) {
     uint64_t& below = acknowledged_[SenderOf(*message)];

@@ -35,11 +35,14 @@ class Saboteur {
   // Changes the push that was chosen; there may be one more.
   std::vector<Message> ChangeVictim(const Sender& sender, Message message);
   bool IsVictim(const Sender& sender, const Push& push);
+  // The push is new to the shard, whose clock has gone on without it.
+  bool IsLate(const Sender& sender, const Push& push);
 
   const Sabotage kind_;
   std::map<Sender, uint64_t> shifted_from_;  // numbers from here on are one higher at the shard
   std::map<Sender, uint64_t> victim_;
   std::map<Sender, uint64_t> acknowledged_;                   // numbers below
+  std::map<uint32_t, uint64_t> slowest_;                      // by shard: the slowest clock
   std::map<std::pair<Sender, uint32_t>, uint64_t> versions_;  // by slice: the newest that was sent
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "proto/local_steps.h"
 #include "simulate/chance.h"
 #include "tests/sim/gradients.h"
 
@@ -100,6 +101,11 @@ Scenario RandomScenario(uint64_t seed) {
         chance.Between(1, std::min(s.config.local().steps(), s.model.parameters_size()))));
     s.config.mutable_consistency()->set_pull_ahead(false);
   }
+  Chance uneven(seed, 98);
+  if (TakesLocalSteps(s.config.local()) && uneven.Happens(0.4)) {
+    s.config.mutable_local()->set_steps(0);  // auto
+    s.config.mutable_local()->set_most(4);
+  }
   if (s.config.consistency().staleness() == 0 && chance.Happens(0.5)) {
     s.config.mutable_consistency()->set_quorum(static_cast<int>(chance.Between(1, s.processes)));
     s.config.mutable_consistency()->set_grace(chance.Choice({0, 5, 50}));
@@ -133,7 +139,9 @@ std::string Describe(const Scenario& s) {
   return absl::StrCat(
       "seed ", s.seed, ": ", s.processes, " workers, ", s.config.cluster().shards(), " shards, ",
       s.model.parameters_size(), " slices, staleness ", s.config.consistency().staleness(),
-      ", quorum ", s.config.consistency().quorum(), ", ", s.config.train().epochs(), " epochs of ",
+      ", quorum ", s.config.consistency().quorum(), ", local steps ",
+      s.config.local().steps() == 0 ? "auto" : absl::StrCat(s.config.local().steps()), " in ",
+      s.config.local().fragments(), " fragments, ", s.config.train().epochs(), " epochs of ",
       s.batches_per_epoch, ", segments of ", s.config.cluster().segment(), ", drop ",
       s.network.drop, ", repeat ", s.network.repeat, ", slow ", s.network.slow,
       s.network.ordered ? ", ordered" : "", ", crashes ", s.crashes, ", restarts ", s.restarts,

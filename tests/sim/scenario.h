@@ -17,6 +17,7 @@ namespace psgd::sim {
 enum class Sabotage {
   kNone,
   kRepeatPush,      // a push is applied twice, under the next number
+  kRepeatLate,      // so is one that comes when its clock has gone on without it
   kApplyRepeats,    // so is one that the network repeats, or its worker sends again
   kLosePush,        // an acknowledged push loses its parts
   kLosePart,        // an acknowledged push loses one of its parts

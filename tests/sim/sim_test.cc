@@ -3,6 +3,7 @@
 //
 //   sim_test --seeds=10000 --first=1     more of them
 //   sim_test --first=4711 --seeds=1      one again, with its trace where it fails
+//   sim_test --late                      all with local steps and late workers
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,6 +13,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "proto/local_steps.h"
 #include "tests/sim/run_world.h"
 
 namespace psgd::sim {
@@ -20,6 +22,7 @@ namespace {
 struct Range {
   uint64_t first = 1;
   uint64_t seeds = 300;
+  bool late = false;
 };
 // The command line of this test; set once, by main, before any test runs.
 Range& RandomRuns() {
@@ -27,12 +30,23 @@ Range& RandomRuns() {
   return range;
 }
 
+// Local steps, and clocks that go on without late workers.
+void MakeLate(Config* config) {
+  if (!TakesLocalSteps(config->local())) config->mutable_local()->set_steps(2);
+  ConsistencyConfig* consistency = config->mutable_consistency();
+  consistency->set_staleness(0);
+  consistency->set_pull_ahead(false);
+  consistency->set_quorum(1 + config->cluster().workers() / 2);
+  consistency->set_grace(5);
+}
+
 TEST(Simulation, RandomRunsKeepEveryPromise) {
   RunOutcome total;
   int failures = 0;
   const Range range = RandomRuns();
   for (uint64_t seed = range.first; seed < range.first + range.seeds; ++seed) {
-    const auto [scenario, faults] = RandomRun(seed);
+    auto [scenario, faults] = RandomRun(seed);
+    if (range.late) MakeLate(&scenario.config);
     const RunOutcome outcome = RunWorld(scenario, faults, false).Run();
     if (!outcome.breaches.empty()) {
       ADD_FAILURE() << Failure(scenario, faults);
@@ -186,8 +200,12 @@ TEST(Simulation, AServerThatIsStartedAgainHasTheSameBits) {
     }
     scenario.smooth = true;
     scenario.config.mutable_durability()->set_acknowledge(DurabilityConfig::JOURNAL);
-    scenario.config.mutable_optimizer()->mutable_sgd()->set_momentum(0.9);
-    scenario.config.mutable_optimizer()->mutable_sgd()->set_learning_rate(0.01);
+    if (seed % 8 < 3) {
+      scenario.config.mutable_optimizer()->mutable_delayed_nesterov()->set_learning_rate(0.01);
+    } else {
+      scenario.config.mutable_optimizer()->mutable_sgd()->set_momentum(0.9);
+      scenario.config.mutable_optimizer()->mutable_sgd()->set_learning_rate(0.01);
+    }
     scenario.config.mutable_consistency()->set_compensation(
         seed % 4 < 2 ? ConsistencyConfig::DELAY : ConsistencyConfig::SCALE);
     scenario.crashes = static_cast<int>(seed % 2);
@@ -218,8 +236,10 @@ int Main(int argc, char** argv) {
       RandomRuns().seeds = number;
     } else if (flag[0] == "--first" && is_number) {
       RandomRuns().first = number;
+    } else if (flag[0] == "--late" && flag.size() == 1) {
+      RandomRuns().late = true;
     } else {
-      std::cerr << flag[0] << ": use --seeds=N and --first=N\n";
+      std::cerr << flag[0] << ": use --seeds=N, --first=N and --late\n";
       return 2;
     }
   }

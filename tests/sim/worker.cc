@@ -251,10 +251,14 @@ void Worker::Do(const task::BeginSegment& begin) {
 }
 
 void Worker::Do(const task::Train& train) {
-  Compute(chance_.Between(kFastest, world_->scenario().longest_step), [this, clock = train.clock] {
-    PushAll(clock);
-    lease_->report().set_steps(lease_->report().steps() + 1);
-    lease_->report().set_clock(core_->session().AcknowledgedClock());
+  const Duration took = chance_.Between(kFastest, world_->scenario().longest_step);
+  Compute(took, [this, train, took] {
+    PushAll(train.clock);
+    WorkerReport& report = lease_->report();
+    report.set_steps(report.steps() + train.steps);
+    report.set_samples(report.samples() + train.steps);
+    report.set_seconds_compute(report.seconds_compute() + Seconds(took));
+    report.set_clock(core_->session().AcknowledgedClock());
     Done();
   });
 }

@@ -85,6 +85,8 @@ INSTANTIATE_TEST_SUITE_P(
                 "local.schedule={warmup: 8 steps, cosine: {}}"}},
         Method{"DelayedNesterov",
                {"optimizer={delayed_nesterov: {learning_rate: 0.7, momentum: 0.5}}"}},
+        Method{"ShardsLars", {"optimizer={lars: {learning_rate: 1, momentum: 0.5, trust: 0.05}}"}},
+        Method{"ShardsLamb", {"optimizer={lamb: {learning_rate: 0.02}}"}},
         Method{"Lars", {"local.optimizer={lars: {learning_rate: 1, trust: 0.002}}"}},
         Method{"Lamb", {"local.optimizer={lamb: {learning_rate: 0.01}}"}},
         Method{"Fragments",
@@ -95,6 +97,13 @@ INSTANTIATE_TEST_SUITE_P(
                {"compression={push: {topk: {density: 0.1}}, pull: {delta: {codec: {topk: {density: "
                 "0.2}}}}}"}}),
     [](const auto& info) { return info.param.name; });
+
+// Workers that nobody waits for: the shards' momentum, with pushes that count less by their age.
+TEST_F(LocalStepsRun, MomentumOfPushesByTheirAgeLearns) {
+  Train("run", {"consistency={staleness: unbounded, compensation: scale}",
+                "optimizer={sgd: {learning_rate: 0.7, momentum: 0.5}}"});
+  EXPECT_GT(Number("run", "test_accuracy"), 0.85);
+}
 
 // The local schedule, dropout and the run's end count the steps from before, too.
 TEST_F(LocalStepsRun, AResumedRunHasTheBitsOfOneThatWasNotStopped) {

@@ -129,6 +129,26 @@ TEST(ConfigParse, NotesThatLocalStepsMakeTheOptimizerTheOuterOne) {
   EXPECT_THAT(notes("local: {steps: 10}"), ElementsAre());
   EXPECT_THAT(notes(sgd + "local: {steps: 10, optimizer: adam}"), ElementsAre());
   EXPECT_THAT(notes(sgd + "local: {steps: 10}\nmodel: client"), ElementsAre());
+  const std::string no_rate = "optimizer: {sgd: {momentum: 0.9}}\n";
+  const auto slow = ElementsAre(
+      "optimizer.sgd.learning_rate is not set (0.01), and with local.steps each exchange moves the "
+      "shards' weights by 1 % of the mean weight change: set it, as 0.7");
+  EXPECT_THAT(notes(no_rate + "local: {steps: 10, optimizer: adam}"), slow);
+  EXPECT_THAT(notes(no_rate + "local: {steps: 10}\nmodel: client"), slow);
+  EXPECT_THAT(notes(no_rate), ElementsAre());
+}
+
+TEST(ConfigParse, NotesThatAutoKnowsNoSpeedsInAProgramsFirstEpoch) {
+  const auto notes = [](const std::string& text) {
+    std::vector<std::string> notes;
+    EXPECT_TRUE(ParseConfig(text, "c.yaml", {}, &notes).ok());
+    return notes;
+  };
+  const std::string automatic = "local: {steps: auto}\n", program = "model: client\n";
+  EXPECT_THAT(notes(program + automatic), ElementsAre(HasSubstr("set cluster.segment, as 16")));
+  EXPECT_THAT(notes(automatic), ElementsAre());
+  EXPECT_THAT(notes(program + "local: {steps: 8}"), ElementsAre());
+  EXPECT_THAT(notes(program + automatic + "cluster: {segment: 16}"), ElementsAre());
 }
 
 TEST(ConfigParse, HintsAtValuesOfOtherSystems) {
@@ -341,6 +361,9 @@ TEST(ConfigParse, ErrorsSayWhereAndWhatToDo) {
        "c.yaml:1:15: data.batch: 0 is out of range: must be between 1 and 1048576"},
       {"data: {batch: 99999999999}",
        "c.yaml:1:15: data.batch: 99999999999 is out of range: must be between 1 and 1048576"},
+      {"local: {steps: 30}\noptimizer: {sgd: {learning_rate: 0}}",
+       "c.yaml:2:34: optimizer.sgd.learning_rate: 0 is out of range: must be above 0: with 0 the "
+       "weights never change"},
       {"train: {epochs: 0}", "c.yaml:1:17: train.epochs: 0 is out of range: must be at least 1"},
       {"train: {epochs: 2147483648}",
        "c.yaml:1:17: train.epochs: 2147483648 is out of range: must be at most 2147483647"},

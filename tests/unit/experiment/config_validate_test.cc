@@ -380,6 +380,16 @@ TEST(ConfigValidate, CrossChecks) {
        "compression.push: auto tries codecs on whole tensors, and local.fragments sends parts: "
        "name "
        "a codec, or set local.fragments to 1"},
+      {{"local={steps: 30, delay: 2}", "model=client"},
+       "local.fragments, local.delay and local.mix are of ps-worker's own training, and with "
+       "model: "
+       "client programs train: leave them out"},
+      {{"local={steps: 30, optimizer: adamw}", "model=client"},
+       "local.optimizer and local.schedule are of ps-worker's own training, and with model: client "
+       "programs have them: leave them out, and set the rate in the program"},
+      {{"local={steps: 30, least: 4}", "model=client"},
+       "local.least follows local.schedule, and with model: client programs have the schedule: "
+       "leave local.least out"},
       {{"compression.pull=delta", "optimizer={sgd: {momentum: 0.9}}"},
        "compression.pull.delta sends the weights that changed, and this optimizer changes all at "
        "every "

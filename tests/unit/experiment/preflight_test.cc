@@ -59,6 +59,12 @@ TEST(Preflight, OfLocalStepsFindsTooManyFragmentsAndWhatDoesNothing) {
   ASSERT_TRUE(nothing.ok()) << nothing.status();
   EXPECT_THAT(nothing->notes, Contains(HasSubstr("consistency.quorum is all 2 workers")));
   EXPECT_THAT(nothing->notes, Contains(HasSubstr("optimizer.delayed_nesterov.every to 1")));
+  const auto lost = check("local: {steps: 10, delay: 2}\n");
+  ASSERT_TRUE(lost.ok()) << lost.status();
+  EXPECT_THAT(lost->notes, Contains(HasSubstr("the 2 steps of local.delay are lost")));
+  const auto mixed = check("local: {steps: 10, delay: 2, mix: 0.5}\n");
+  ASSERT_TRUE(mixed.ok()) << mixed.status();
+  EXPECT_THAT(mixed->notes, Not(Contains(HasSubstr("local.delay"))));
 }
 
 // Writes a network as ONNX, as another program's export of it.

@@ -138,6 +138,46 @@ TEST(SimulatedRun, AQuorumDoesNotWaitForWhoIsLateNowAndThen) {
   EXPECT_GT(went_on.push_staleness.max(), 0u);
 }
 
+TEST(SimulatedRun, LocalStepsSendOnceAClock) {
+  const Prediction plain = Small(2).Run(), local = Small(2).Set("local.steps=8").Run();
+  EXPECT_NEAR(local.bytes_pushed_a_step, plain.bytes_pushed_a_step / 8,
+              0.001 * plain.bytes_pushed_a_step);
+  EXPECT_NEAR(local.bytes_pulled_a_step, plain.bytes_pulled_a_step / 8,
+              0.01 * plain.bytes_pulled_a_step);
+  EXPECT_NEAR(local.samples_per_second, 2000, 40);
+}
+
+TEST(SimulatedRun, FragmentsLeaveTheBytesOfARoundAsTheyWere) {
+  const Prediction whole = Small(2).Set("local.steps=8").Run();
+  Case parts = Small(2);
+  parts.options.clocks = 4 * 40;  // equally many steps
+  const Prediction four = parts.Set("local={steps: 8, fragments: 4}").Run();
+  EXPECT_NEAR(four.bytes_pushed_a_step, whole.bytes_pushed_a_step,
+              0.02 * whole.bytes_pushed_a_step);
+  EXPECT_NEAR(four.bytes_pulled_a_step, whole.bytes_pulled_a_step,
+              0.02 * whole.bytes_pulled_a_step);
+}
+
+// Eight steps take 80 ms, and an exchange 30 ms.
+TEST(SimulatedRun, ADelayHidesASlowLink) {
+  Case waits = Small(2);
+  waits.options.model.mutable_network()->set_worker_link(8 * 8192 * sizeof(float) / 0.015);
+  Case hidden = waits;
+  EXPECT_NEAR(waits.Set("local.steps=8").Run().samples_per_second, 2000 * 80 / 110, 40);
+  EXPECT_NEAR(hidden.Set("local={steps: 8, delay: 4, mix: 0.5}").Run().samples_per_second, 2000,
+              40);
+}
+
+// With as many steps for all, each clock waits for the slowest worker.
+TEST(SimulatedRun, AutoGivesEachWorkerStepsByItsSpeed) {
+  Case equal = Small(4);
+  equal.Set("cluster.segment=4").options.model.mutable_worker()->set_pace(0.6);
+  Case automatic = equal;
+  const Prediction by_speed = automatic.Set("local={steps: auto, most: 16}").Run();
+  EXPECT_GT(by_speed.samples_per_second,
+            1.2 * equal.Set("local.steps=16").Run().samples_per_second);
+}
+
 // Only the sizes count, not how many parameters have them.
 TEST(SimulatedRun, ParametersOfAKindHaveTheSameBytes) {
   Case small = Small(1);

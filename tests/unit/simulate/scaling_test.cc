@@ -158,6 +158,14 @@ TEST(Scaling, AWrongChangeIsNamed) {
   EXPECT_THAT(std::string(predictions.status().message()), HasSubstr("topq"));
 }
 
+TEST(Scaling, ClocksThatGrowAreRefusedInEachCurve) {
+  ScalingRequest request = Request();
+  request.also = {"local={steps: 8, least: 2, schedule: {cosine: {}}}"};
+  const auto predictions = SimulateScaling(request);
+  ASSERT_FALSE(predictions.ok());
+  EXPECT_THAT(std::string(predictions.status().message()), HasSubstr("local.least lets them grow"));
+}
+
 TEST(Scaling, MachinesReadPredictions) {
   ScalingRequest request = Request();
   const auto predictions = SimulateScaling(request);

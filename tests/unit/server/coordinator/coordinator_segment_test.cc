@@ -55,12 +55,12 @@ TEST(CoordinatorSegment, LocalStepsFollowTheSpeedOfWorkers) {
   CoordinatorFixture run(config, 1000);
   const std::vector<WorkerKey> workers = {run.JoinAndRegister(), run.JoinAndRegister(),
                                           run.JoinAndRegister()};
-  const auto steps = [&](uint64_t finished) {
+  const auto steps = [&](CoordinatorFixture& run, uint64_t finished) {
     std::vector<uint32_t> of;
     for (const WorkerKey& key : workers) of.push_back(run.Next(key, finished).segment().steps(0));
     return of;
   };
-  EXPECT_THAT(steps(0), ElementsAre(20, 20, 20));  // nobody has computed yet
+  EXPECT_THAT(steps(run, 0), ElementsAre(20, 20, 20));  // nobody has computed yet
   const auto report = [&](const WorkerKey& key, uint64_t done, double seconds) {
     HeartbeatRequest beat;
     *beat.mutable_key() = key;
@@ -73,8 +73,12 @@ TEST(CoordinatorSegment, LocalStepsFollowTheSpeedOfWorkers) {
   report(workers[0], 20, 2);
   report(workers[1], 20, 8);  // four times slower
   report(workers[2], 2, 200);
-  for (const WorkerKey& key : workers) run.Next(key, 1);
-  EXPECT_THAT(steps(1), ElementsAre(20, 5, 1));
+  CoordinatorFixture again(config, 1000);  // of a server that takes over
+  again.core().Restore(run.core().Save(run.now()), again.now());
+  for (CoordinatorFixture* each : {&run, &again}) {
+    for (const WorkerKey& key : workers) each->Next(key, 1);
+    EXPECT_THAT(steps(*each, 1), ElementsAre(20, 5, 1));
+  }
 }
 
 // By the square of what is left of the rate.

@@ -200,6 +200,19 @@ TEST(ShardClock, ScaleCompensationDividesByOnePlusStaleness) {
   EXPECT_EQ(shard.Weights(0), Values{-1.5f - 8.0f * (1.0f / 3.0f)});
 }
 
+TEST(ShardClock, ScaleCompensationWithLocalStepsLeavesPushesInTimeAsTheyAre) {
+  Config config;
+  config.mutable_consistency()->set_compensation(ConsistencyConfig::SCALE);
+  config.mutable_local()->set_steps(2);
+  ShardFixture shard({.staleness = -1, .elements = {1}}, config);
+  shard.Start(2);
+  shard.Acknowledged(ShardFixture::PushOf(0, 1, 1, {{0, {1}}}));
+  shard.Acknowledged(ShardFixture::PushOf(1, 1, 1, {{0, {1}}}));  // 1 behind, as each is
+  EXPECT_EQ(shard.Weights(0), Values{-2});
+  shard.Acknowledged(ShardFixture::PushOf(0, 2, 2, {{0, {1}}}));  // 2 behind
+  EXPECT_EQ(shard.Weights(0), Values{-2.5f});
+}
+
 TEST(ShardClock, DelayCompensationUsesTheWeightsThatWerePulled) {
   Config config;
   config.mutable_consistency()->set_compensation(ConsistencyConfig::DELAY);

@@ -60,7 +60,7 @@ TEST(SliceSet, OnePushIsAnUpdateOfItsOwn) {
   Message push = ShardFixture::PushOf(0, 1, 1, {{2, {4, 8}}});
   const auto opened = slices.Open(&push);
   ASSERT_TRUE(opened.ok()) << opened.status();
-  slices.Apply(push.header.push(), *opened, 0.25f, {}, kRates);
+  slices.Apply(push.header.push(), *opened, 0.25f, 0, {}, kRates);
   EXPECT_EQ(WeightsOf(slices, 0), (Values{0, 0}));
   EXPECT_EQ(WeightsOf(slices, 1), (Values{-1, -2}));
   EXPECT_EQ(slices[1].version, 1u);
