@@ -81,8 +81,8 @@ struct Arguments {
 absl::StatusOr<ClusterConfig::Transport> TransportNamed(const std::string& name) {
   ClusterConfig::Transport transport;
   if (!ClusterConfig::Transport_Parse(absl::AsciiStrToUpper(name), &transport)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("unknown transport \"", name, "\"; use zmq, ipc, grpc, auto or ucx"));
+    return InvalidArgumentError("unknown transport \"", name,
+                                "\"; use zmq, ipc, grpc, auto or ucx");
   }
   return transport;
 }
@@ -94,8 +94,8 @@ absl::StatusOr<CodecConfig> CodecNamed(const std::string& name) {
     std::vector<std::string> names;
     for (const CodecConfig& known : DefaultCodecs())
       names.emplace_back(MakeCodec(known).value()->name());
-    return absl::InvalidArgumentError(
-        absl::StrCat("unknown codec \"", name, "\"; use one of ", absl::StrJoin(names, ", ")));
+    return InvalidArgumentError("unknown codec \"", name, "\"; use one of ",
+                                absl::StrJoin(names, ", "));
   }
   config.GetReflection()->MutableMessage(&config, field);
   return config;
@@ -126,8 +126,8 @@ absl::StatusOr<int> RecomputeNamed(const std::string& text) {
   int segments = 0;
   if (text == "auto") return kRecomputeAuto;
   if (absl::SimpleAtoi(text, &segments) && segments >= 0) return segments;
-  return absl::InvalidArgumentError(
-      absl::StrCat("--recompute ", text, ": must be a number of segments of at least 0, or auto"));
+  return InvalidArgumentError("--recompute ", text,
+                              ": must be a number of segments of at least 0, or auto");
 }
 
 absl::StatusOr<std::vector<BenchRow>> TrainingStep(const Arguments& arguments) {

@@ -29,7 +29,7 @@ float FromHalf(uint16_t half) {
 }
 
 absl::Status WrongCount(int64_t found, int64_t wanted) {
-  return absl::DataLossError(absl::StrCat("has ", found, " values where its shape has ", wanted));
+  return DataLossError("has ", found, " values where its shape has ", wanted);
 }
 
 // Reads raw_data if it is there, else the typed field. Converts each value to To.
@@ -39,8 +39,8 @@ absl::Status ReadValues(const TensorProto& tensor, const Field& field, int64_t c
   if (tensor.has_raw_data()) {
     const std::string& raw = tensor.raw_data();
     if (raw.size() != static_cast<size_t>(count) * sizeof(Stored)) {
-      return absl::DataLossError(absl::StrCat("has ", raw.size(), " bytes where its shape needs ",
-                                              count * static_cast<int64_t>(sizeof(Stored))));
+      return DataLossError("has ", raw.size(), " bytes where its shape needs ",
+                           count * static_cast<int64_t>(sizeof(Stored)));
     }
     values->resize(static_cast<size_t>(count));
     for (int64_t i = 0; i < count; ++i) {
@@ -75,15 +75,13 @@ ArrayPtr MakeReals(Shape shape, std::vector<float> values) {
 
 absl::StatusOr<int64_t> CheckedCount(const Shape& shape, int64_t limit) {
   if (shape.size() > kMostAxes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("has ", shape.size(), " axes; at most ", kMostAxes, " are taken"));
+    return InvalidArgumentError("has ", shape.size(), " axes; at most ", kMostAxes, " are taken");
   }
   int64_t count = 1;
   for (int64_t size : shape) {
-    if (size < 0) return absl::InvalidArgumentError(absl::StrCat("has an axis of size ", size));
+    if (size < 0) return InvalidArgumentError("has an axis of size ", size);
     if (__builtin_mul_overflow(count, size, &count) || count > limit) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("has more than ", limit, " elements (", ShapeText(shape), ")"));
+      return InvalidArgumentError("has more than ", limit, " elements (", ShapeText(shape), ")");
     }
   }
   return count;

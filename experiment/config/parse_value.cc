@@ -27,13 +27,12 @@ using google::protobuf::Message;
 using google::protobuf::Reflection;
 
 absl::Status Expected(absl::string_view what, absl::string_view text, bool quoted = false) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("expected ", what, ", got ", quoted ? "the string " : "", Quote(text)));
+  return InvalidArgumentError("expected ", what, ", got ", quoted ? "the string " : "",
+                              Quote(text));
 }
 
 absl::Status OutOfRange(const FieldDescriptor& field, absl::string_view text) {
-  return absl::InvalidArgumentError(
-      absl::StrCat(text, " is out of range: must be ", RangeOf(field)));
+  return InvalidArgumentError(text, " is out of range: must be ", RangeOf(field));
 }
 
 template <typename T>
@@ -52,12 +51,12 @@ absl::Status DoesNotFit(const FieldDescriptor& field, absl::string_view text) {
   const auto& options = field.options();
   if (absl::StartsWith(text, "-")) {
     if (options.HasExtension(min) || options.HasExtension(above)) return OutOfRange(field, text);
-    return absl::InvalidArgumentError(
-        absl::StrCat(text, " is out of range: must be at least ", std::numeric_limits<T>::min()));
+    return InvalidArgumentError(text, " is out of range: must be at least ",
+                                std::numeric_limits<T>::min());
   }
   if (options.HasExtension(max) || options.HasExtension(below)) return OutOfRange(field, text);
-  return absl::InvalidArgumentError(
-      absl::StrCat(text, " is out of range: must be at most ", std::numeric_limits<T>::max()));
+  return InvalidArgumentError(text, " is out of range: must be at most ",
+                              std::numeric_limits<T>::max());
 }
 
 // Parses `4MiB` or `100ms`, for a field with a unit.
@@ -107,7 +106,7 @@ absl::Status ParseReal(const FieldDescriptor& field, absl::string_view text, boo
   }
   if (!parsed) return Expected("a number", text, quoted);
   if (!std::isfinite(*value)) {
-    return absl::InvalidArgumentError(absl::StrCat(text, " is too large for this key"));
+    return InvalidArgumentError(text, " is too large for this key");
   }
   if (!InRange(field, static_cast<double>(*value))) return OutOfRange(field, text);
   return absl::OkStatus();
@@ -126,9 +125,8 @@ absl::StatusOr<const google::protobuf::EnumValueDescriptor*> ParseEnum(const Enu
     if (absl::EqualsIgnoreCase(choices[i], text)) return type.value(static_cast<int>(i));
   }
   const std::string hint = HintForOtherValue(text, choices);
-  return absl::InvalidArgumentError(absl::StrCat(Quote(text), " is not one of ",
-                                                 absl::StrJoin(choices, ", "),
-                                                 hint.empty() ? Suggest(text, choices) : hint));
+  return InvalidArgumentError(Quote(text), " is not one of ", absl::StrJoin(choices, ", "),
+                              hint.empty() ? Suggest(text, choices) : hint);
 }
 
 absl::Status CheckString(const FieldDescriptor& field, absl::string_view text) {

@@ -196,10 +196,10 @@ void ShortenLabels(ReportRuns* report) {
 absl::StatusOr<ReportRuns> OfFolder(const std::string& folder) {
   const std::vector<std::string> found = FindRunDirs(folder, kDeepest);
   if (found.empty()) {
-    return absl::NotFoundError(absl::StrCat(
+    return NotFoundError(
         folder,
         " holds no runs: neither a sweep's plan.json nor folders with what a run leaves; check its "
-        "spelling"));
+        "spelling");
   }
   ReportRuns report;
   const fs::path whole = fs::absolute(folder).lexically_normal();

@@ -222,8 +222,7 @@ absl::StatusOr<bool> SweepRunner::Start(const PlannedRun& run, size_t slot) {
     std::error_code error;
     std::filesystem::remove_all(dir_.RunPath(run.id), error);
     if (error)
-      return absl::UnavailableError(
-          absl::StrCat("cannot remove ", dir_.RunPath(run.id), ": ", error.message()));
+      return UnavailableError("cannot remove ", dir_.RunPath(run.id), ": ", error.message());
   }
   auto command = places_.Command(run, slot, active->resumed);
   if (!command.ok()) {
