@@ -19,12 +19,12 @@ void SetRaw(std::span<const T> values, TensorProto* tensor) {
 }  // namespace
 
 // The error continues "the model NAME", as it is about the model and not a node.
-absl::Status Exporter::Emit(const AdaptiveAveragePool&, const Node& node) {
+void Exporter::Emit(const AdaptiveAveragePool&, const Node& node) {
   const Shape &in = model_.graph.shape(node.inputs[0]), &out = model_.graph.shape(node.outputs[0]);
-  return absl::UnimplementedError(
+  Refuse(absl::UnimplementedError(
       absl::StrCat("averages images of ", in[2], "x", in[3], " to ", out[2], "x", out[3],
                    " in windows of unequal sizes, which ONNX has no op for; its weights alone can "
-                   "be written: --out FILE.safetensors"));
+                   "be written: --out FILE.safetensors")));
 }
 
 Exporter::Exporter(const ModelGraph& model, const ModelGraph& other, const ParameterValues& values)
@@ -155,7 +155,8 @@ absl::StatusOr<std::string> Exporter::Run() {
       Describe(node.inputs[0], TensorProto::FLOAT, graph_->add_output());
       break;
     }
-    PSGD_RETURN_IF_ERROR(std::visit([&](const auto& op) { return Emit(op, node); }, node.op));
+    std::visit([&](const auto& op) { Emit(op, node); }, node.op);
+    PSGD_RETURN_IF_ERROR(refused_);
   }
   std::string bytes;
   if (file_.ByteSizeLong() > INT32_MAX || !file_.SerializeToString(&bytes)) {
