@@ -92,8 +92,7 @@ void Exporter::AddWeight(const std::string& name, const Shape& shape,
 
 int Exporter::ParameterOf(TensorId tensor) const {
   const auto& parameters = model_.graph.parameters;
-  const auto found = std::find_if(parameters.begin(), parameters.end(),
-                                  [&](const Parameter& p) { return p.value == tensor; });
+  const auto found = std::ranges::find(parameters, tensor, &Parameter::value);
   return found == parameters.end() ? -1 : static_cast<int>(found - parameters.begin());
 }
 
@@ -145,10 +144,9 @@ absl::StatusOr<std::string> Exporter::Run() {
   AddParameters();
   const bool tokens = graph.tensors[model_.input].element == Element::kInt32;
   Describe(model_.input, tokens ? TensorProto::INT64 : TensorProto::FLOAT, graph_->add_input());
-  const bool reads_values =
-      std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const Node& node) {
-        return std::holds_alternative<Embedding>(node.op) && node.inputs.size() > 2;
-      });
+  const bool reads_values = std::ranges::any_of(graph.nodes, [](const Node& node) {
+    return std::holds_alternative<Embedding>(node.op) && node.inputs.size() > 2;
+  });
   if (reads_values) Describe(model_.values, TensorProto::FLOAT, graph_->add_input());
   for (const Node& node : graph.nodes) {
     if (IsLoss(node.op)) {

@@ -233,8 +233,7 @@ absl::StatusOr<std::vector<Value>> Importer::ImportNode(const NodeProto& node,
     std::vector<Value> values;
     for (const ArrayPtr& array : folded) {
       if (node.op_type() == "Constant" &&
-          std::any_of(array->reals.begin(), array->reals.end(),
-                      [](float value) { return std::isnan(value); })) {
+          std::ranges::any_of(array->reals, [](float value) { return std::isnan(value); })) {
         return absl::InvalidArgumentError("holds NaN");
       }
       PSGD_RETURN_IF_ERROR(Spend(array->count()));

@@ -248,8 +248,7 @@ bool LocalRun::IsOver() const {
 }
 
 bool LocalRun::AnyoneLives() const {
-  return std::any_of(status_.workers().begin(), status_.workers().end(),
-                     [](const WorkerStatus& worker) { return worker.live(); });
+  return std::ranges::any_of(status_.workers(), &WorkerStatus::live);
 }
 
 bool LocalRun::Ask() {
@@ -313,9 +312,8 @@ void LocalRun::ShowNewcomers() {
   for (const WorkerStatus& worker : status_.workers()) {
     if (!worker.live() || !known_.insert(worker.name()).second) continue;
     const auto& ours = cluster_->workers();
-    const bool by_hand = std::none_of(ours.begin(), ours.end(), [&](const auto& child) {
-      return child->name() == worker.name();
-    });
+    const bool by_hand = std::ranges::none_of(
+        ours, [&](const auto& child) { return child->name() == worker.name(); });
     if (by_hand) display_.Note(absl::StrCat("worker ", worker.name(), " joined"));
   }
 }

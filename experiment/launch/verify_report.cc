@@ -349,10 +349,9 @@ std::string VerifiedText(const VerifiedRun& run, bool json) {
 absl::Status VerifiedStatus(const std::string& run_dir, const VerifiedRun& run) {
   const auto sound = Sound(run.checkpoints);
   if (Damaged(run.journal) > 0) {
-    const bool recovers =
-        std::all_of(run.journal.begin(), run.journal.end(), [](const CheckedJournal& part) {
-          return part.server != 0 || IsUnread(part) || part.report.recovers;
-        });
+    const bool recovers = std::ranges::all_of(run.journal, [](const CheckedJournal& part) {
+      return part.server != 0 || IsUnread(part) || part.report.recovers;
+    });
     // Renaming comes first, whatever else is damaged.
     if (std::any_of(run.journal.begin(), run.journal.end(),
                     [](const CheckedJournal& part) { return part.report.misplaced; })) {

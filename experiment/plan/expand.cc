@@ -213,9 +213,8 @@ absl::StatusOr<PlannedRun> PlanTwin(const Sweep& sweep, const Config& base, cons
       if (!dropped && !IsAboutUpdates(setting.first)) kept.settings.push_back(setting);
     }
     for (const auto& axis : choice.axes) {
-      const bool varies =
-          std::any_of(kept.settings.begin(), kept.settings.end(),
-                      [&](const auto& setting) { return setting.first == axis.first; });
+      const bool varies = std::ranges::any_of(
+          kept.settings, [&](const auto& setting) { return setting.first == axis.first; });
       const bool way = axis.first == "way" && !kept.settings.empty() &&
                        std::any_of(list.begin(), list.end(), [&](const Choice& entry) {
                          return entry.in_twin && entry.axes.front() == axis;

@@ -76,11 +76,9 @@ absl::Status LookAtResources(const SweepOptions& options, Prepared* prepared) {
 
 // The directory's plan may belong to another sweep with the same name.
 bool IsOfAnother(const SweepPlan& before, const RunPlan& plan) {
-  return !before.runs.empty() &&
-         std::none_of(before.runs.begin(), before.runs.end(), [&](const PlanEntry& entry) {
-           return std::any_of(plan.runs.begin(), plan.runs.end(),
-                              [&](const PlannedRun& run) { return run.id == entry.id; });
-         });
+  return !before.runs.empty() && std::ranges::none_of(before.runs, [&](const PlanEntry& entry) {
+    return std::ranges::find(plan.runs, entry.id, &PlannedRun::id) != plan.runs.end();
+  });
 }
 
 std::string NoteOfAnother(const SweepPlan& before, const std::string& dir) {

@@ -167,8 +167,7 @@ absl::Status SweepRunner::TakeStock() {
 }
 
 bool SweepRunner::SlotIsFree(size_t slot) const {
-  return std::none_of(active_.begin(), active_.end(),
-                      [&](const auto& active) { return active->slot == slot; });
+  return std::ranges::none_of(active_, [&](const auto& active) { return active->slot == slot; });
 }
 
 absl::Status SweepRunner::StartRuns() {
