@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "common/status.h"
 #include "common/suggest.h"
 
 namespace psgd {
@@ -66,8 +67,7 @@ absl::StatusOr<SetHyperRequest> ParseAssignments(const std::vector<std::string>&
         absl::StrSplit(assignment, absl::MaxSplits('=', 1));
     double value = 0;
     if (!absl::SimpleAtod(parts.second, &value)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("\"", assignment, "\" is not KEY=NUMBER, as learning_rate=0.01"));
+      return InvalidArgumentError("\"", assignment, "\" is not KEY=NUMBER, as learning_rate=0.01");
     }
     if (parts.first == "learning_rate") {
       request.set_set_learning_rate(true);
@@ -76,10 +76,9 @@ absl::StatusOr<SetHyperRequest> ParseAssignments(const std::vector<std::string>&
       request.set_set_weight_decay(true);
       request.mutable_hyper()->set_weight_decay(value);
     } else {
-      return absl::InvalidArgumentError(
-          absl::StrCat("\"", parts.first, "\" cannot be changed while a run goes on",
-                       Suggest(parts.first, {"learning_rate", "weight_decay"}),
-                       " (learning_rate and weight_decay can)"));
+      return InvalidArgumentError("\"", parts.first, "\" cannot be changed while a run goes on",
+                                  Suggest(parts.first, {"learning_rate", "weight_decay"}),
+                                  " (learning_rate and weight_decay can)");
     }
   }
   return request;
@@ -91,9 +90,9 @@ absl::StatusOr<RebalanceRequest> ParseMoves(const std::vector<std::string>& move
     const std::pair<std::string, std::string> sides = absl::StrSplit(text, absl::MaxSplits('=', 1));
     uint32_t shard = 0, server = 0;
     if (!absl::SimpleAtoi(sides.first, &shard) || !absl::SimpleAtoi(sides.second, &server)) {
-      return absl::InvalidArgumentError(absl::StrCat(
+      return InvalidArgumentError(
           "--move ", text,
-          " is not SHARD=SERVER, as in --move 0=2; ps-ctl status shows their numbers"));
+          " is not SHARD=SERVER, as in --move 0=2; ps-ctl status shows their numbers");
     }
     RebalanceRequest::Move* const move = request.add_moves();
     move->set_shard(shard);

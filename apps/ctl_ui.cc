@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "absl/strings/str_cat.h"
 #include "apps/stop_signals.h"
 #include "dashboard/run_pages.h"
 #include "net/resolve.h"
@@ -19,10 +18,9 @@ constexpr auto kStopPoll = std::chrono::milliseconds(100);
 absl::Status ServeRuns(const std::string& root, const CtlUiOptions& options, bool json) {
   const StopSignals stops;
   if (!options.insecure && !IsLoopback(options.bind)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--bind ", options.bind,
-                     " shows these runs to whoever reaches it; if they may "
-                     "see them, add --insecure"));
+    return InvalidArgumentError("--bind ", options.bind,
+                                " shows these runs to whoever reaches it; if they may "
+                                "see them, add --insecure");
   }
   PSGD_ASSIGN_OR_RETURN(const auto pages, RunPages::Start(root, options.bind, options.port));
   if (json) {

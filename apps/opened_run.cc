@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
 #include "experiment/config/config_yaml.h"
 #include "net/address.h"
 #include "net/resolve.h"
@@ -36,9 +35,8 @@ absl::StatusOr<std::unique_ptr<LivePages>> OpenPages(
 absl::StatusOr<std::shared_ptr<const Credentials>> ServerCredentials(const TlsArguments& tls) {
   PSGD_ASSIGN_OR_RETURN(auto credentials, LoadTls(tls, "server"));
   if (credentials == nullptr || credentials->role == Role::kServer) return credentials;
-  return absl::InvalidArgumentError(
-      absl::StrCat("the certificate is one of role ", RoleName(credentials->role),
-                   ", not server (its OU); workers would not believe it"));
+  return InvalidArgumentError("the certificate is one of role ", RoleName(credentials->role),
+                              ", not server (its OU); workers would not believe it");
 }
 
 absl::StatusOr<std::shared_ptr<FailpointPlan>> PlanFailpoint(const std::string& text) {
@@ -50,13 +48,12 @@ absl::StatusOr<std::shared_ptr<FailpointPlan>> PlanFailpoint(const std::string& 
 absl::Status CheckBind(const ServerArguments& arguments, absl::string_view option,
                        const std::string& host) {
   if (arguments.insecure || arguments.tls.given() || IsLoopback(host)) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(option, " ", host,
-                   " lets other machines connect, and nothing checks who they are; make "
-                   "certificates (scripts/make-certs.sh DIR ",
-                   host,
-                   ") and add --tls-dir DIR here and to the "
-                   "workers; or, on a network that you trust, add --insecure"));
+  return InvalidArgumentError(option, " ", host,
+                              " lets other machines connect, and nothing checks who they are; make "
+                              "certificates (scripts/make-certs.sh DIR ",
+                              host,
+                              ") and add --tls-dir DIR here and to the "
+                              "workers; or, on a network that you trust, add --insecure");
 }
 
 absl::StatusOr<std::optional<HttpServerOptions>> PagesAddress(const ServerArguments& arguments) {
@@ -69,9 +66,9 @@ absl::StatusOr<std::optional<HttpServerOptions>> PagesAddress(const ServerArgume
   const bool good =
       absl::SimpleAtoi(port, &options.port) && options.port >= 0 && options.port < 65536;
   if (!good || options.host.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--http ", arguments.http,
-                     " is not a port; write --http 7080, --http 127.0.0.1:7080, or --http off"));
+    return InvalidArgumentError(
+        "--http ", arguments.http,
+        " is not a port; write --http 7080, --http 127.0.0.1:7080, or --http off");
   }
   PSGD_RETURN_IF_ERROR(CheckBind(arguments, "--http", options.host));
   return options;
@@ -82,8 +79,8 @@ absl::StatusOr<OpenedRun> OpenRun(const ServerArguments& arguments, const RunDir
   std::error_code made;
   std::filesystem::create_directories(dir.ServerDir(), made);
   if (made) {
-    return absl::UnavailableError(absl::StrCat("cannot make ", dir.ServerDir(), ": ",
-                                               made.message(), "; is the disk full or read-only?"));
+    return UnavailableError("cannot make ", dir.ServerDir(), ": ", made.message(),
+                            "; is the disk full or read-only?");
   }
   LogOptions log_options;
   log_options.name = "server";

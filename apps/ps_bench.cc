@@ -19,7 +19,6 @@
 #include "bench/optimizers.h"
 #include "bench/push_pull_bench.h"
 #include "bench/step_bench.h"
-#include "bench/transport_bench.h"
 #include "common/files.h"
 #include "common/units.h"
 #include "compression/codec.h"
@@ -35,7 +34,6 @@ constexpr char kExamples[] = R"(Examples:
   ps-bench push-pull --transport ipc --slice 4MiB
   ps-bench push-pull --transport grpc --slice 64KiB --count 64 --workers 2 --codec onebit --json
   ps-bench push-pull --transport auto --slice 4MiB --count 16 --workers 2 --staleness 0
-  ps-bench transport --transport zmq --size 1MiB
   ps-bench apply --optimizer momentum --json
   ps-bench journal --folder runs                 # pushes a second by durability.acknowledge
   ps-bench codec --codec topk --elements 25000000
@@ -73,7 +71,6 @@ struct Arguments {
   std::string recompute = "0";
   std::string precision = "fp32";
   PushPullBenchOptions push_pull;
-  TransportBenchOptions messages;
   ApplyBenchOptions apply;
   JournalBenchOptions journal = {.folder = "."};
   CodecBenchOptions codecs;
@@ -84,8 +81,8 @@ struct Arguments {
 absl::StatusOr<ClusterConfig::Transport> TransportNamed(const std::string& name) {
   ClusterConfig::Transport transport;
   if (!ClusterConfig::Transport_Parse(absl::AsciiStrToUpper(name), &transport)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("unknown transport \"", name, "\"; use zmq, ipc, grpc, auto or ucx"));
+    return InvalidArgumentError("unknown transport \"", name,
+                                "\"; use zmq, ipc, grpc, auto or ucx");
   }
   return transport;
 }
@@ -97,8 +94,8 @@ absl::StatusOr<CodecConfig> CodecNamed(const std::string& name) {
     std::vector<std::string> names;
     for (const CodecConfig& known : DefaultCodecs())
       names.emplace_back(MakeCodec(known).value()->name());
-    return absl::InvalidArgumentError(
-        absl::StrCat("unknown codec \"", name, "\"; use one of ", absl::StrJoin(names, ", ")));
+    return InvalidArgumentError("unknown codec \"", name, "\"; use one of ",
+                                absl::StrJoin(names, ", "));
   }
   config.GetReflection()->MutableMessage(&config, field);
   return config;
@@ -126,23 +123,12 @@ absl::StatusOr<std::vector<BenchRow>> PushPull(const Arguments& arguments) {
   return rows;
 }
 
-absl::StatusOr<std::vector<BenchRow>> Transport(const Arguments& arguments) {
-  TransportBenchOptions options = arguments.messages;
-  PSGD_ASSIGN_OR_RETURN(options.transport, TransportNamed(arguments.transport));
-  PSGD_ASSIGN_OR_RETURN(const int64_t bytes, ParseBytes(arguments.size));
-  if (bytes < 1 || bytes > (64 << 20)) {
-    return absl::InvalidArgumentError("--size must be 1 to 64MiB");
-  }
-  options.message_bytes = static_cast<size_t>(bytes);
-  return RunTransportBench(options);
-}
-
 absl::StatusOr<int> RecomputeNamed(const std::string& text) {
   int segments = 0;
   if (text == "auto") return kRecomputeAuto;
   if (absl::SimpleAtoi(text, &segments) && segments >= 0) return segments;
-  return absl::InvalidArgumentError(
-      absl::StrCat("--recompute ", text, ": must be a number of segments of at least 0, or auto"));
+  return InvalidArgumentError("--recompute ", text,
+                              ": must be a number of segments of at least 0, or auto");
 }
 
 absl::StatusOr<std::vector<BenchRow>> TrainingStep(const Arguments& arguments) {
@@ -265,15 +251,6 @@ int ps_bench_main(int argc, char** argv) {
   push_pull->add_flag("--profile", arguments.push_pull.profile,
                       "Also microseconds of processor time, switches and page faults a slice");
 
-  CLI::App* transport = add("transport", "Messages alone, two processes");
-  AddText(transport, "--transport", arguments.transport, "zmq, ipc, grpc, auto or ucx");
-  AddText(transport, "--size", arguments.size, "Bytes of a message");
-  AddNumber(transport, "--messages", arguments.messages.messages, "Timed in each direction", 1,
-            1 << 24);
-  AddNumber(transport, "--window", arguments.messages.window, "On the way at once", 1, 1024);
-  AddNumber(transport, "--silent", arguments.messages.silent,
-            "Further peers of the receiver, which say nothing meanwhile", 0, 8000);
-
   CLI::App* apply = add("apply", "Payload to weights on a shard, on one core or more");
   apply->add_option("--optimizer", arguments.apply.optimizers,
                     "sgd, momentum, ... (repeatable; all)");
@@ -333,8 +310,6 @@ int ps_bench_main(int argc, char** argv) {
   absl::StatusOr<std::vector<BenchRow>> rows;
   if (push_pull->parsed()) {
     rows = PushPull(arguments);
-  } else if (transport->parsed()) {
-    rows = Transport(arguments);
   } else if (apply->parsed()) {
     rows = RunApplyBench(arguments.apply);
   } else if (journal->parsed()) {

@@ -74,8 +74,7 @@ void PrintNotes(const std::vector<std::string>& notes) {
 // `run_dir` is the syntax for a run directory in this command.
 absl::Status NeedsTarget(const Arguments& arguments, absl::string_view run_dir) {
   if (!arguments.servers.addresses.empty() || !arguments.run_dir.empty()) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("which run? say --server HOST:PORT for a running one, or ", run_dir));
+  return InvalidArgumentError("which run? say --server HOST:PORT for a running one, or ", run_dir);
 }
 
 // For commands that ask a running server.
@@ -531,9 +530,8 @@ absl::Status CheckCommand(const CLI::App& app, int argc, char** argv) {
   std::vector<std::string> names;
   for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
   if (std::find(names.begin(), names.end(), argv[1]) != names.end()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("no command \"", argv[1], "\"",
-                                                 Suggest(argv[1], names),
-                                                 " (there are: ", absl::StrJoin(names, ", "), ")"));
+  return InvalidArgumentError("no command \"", argv[1], "\"", Suggest(argv[1], names),
+                              " (there are: ", absl::StrJoin(names, ", "), ")");
 }
 
 }  // namespace

@@ -76,7 +76,7 @@ void Run(bool measure) {
   std::fputs(GpusText(gpus, found, topology).c_str(), stdout);
   Say("network",
       "not measured, as that takes two machines: iperf3 -s on the other, iperf3 -c HOST here; "
-      "ps-bench transport measures what this one does alone");
+      "ps-bench push-pull measures what this one does alone");
 }
 
 }  // namespace

@@ -103,9 +103,9 @@ absl::StatusOr<std::vector<std::string>> GpusOfWorkers(Arguments* arguments) {
   }
   const size_t workers = run.workers > 0 ? run.workers : config.cluster().workers();
   if (shared && devices.size() % workers != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--gpu ", arguments->gpu, ": ", devices.size(), " GPUs do not divide among ",
-                     workers, " workers; choose --workers, or node.reduce: none"));
+    return InvalidArgumentError("--gpu ", arguments->gpu, ": ", devices.size(),
+                                " GPUs do not divide among ", workers,
+                                " workers; choose --workers, or node.reduce: none");
   }
   std::vector<std::string> lists(shared ? workers : devices.size());
   for (size_t i = 0; i < devices.size(); ++i) {
@@ -303,8 +303,8 @@ absl::Status Run(Arguments arguments, const StopSignals& stops, int* command_exi
   if (!run.run_dir().empty() && (status.ok() || !run.is_as_before()))
     PrintResult(arguments, run.run_dir(), run.started_as());
   if (status.ok() && !std::cout) {
-    return absl::DataLossError(absl::StrCat(
-        "the result could not be written to standard output; it is in ", run.run_dir()));
+    return DataLossError("the result could not be written to standard output; it is in ",
+                         run.run_dir());
   }
   return status;
 }

@@ -232,8 +232,7 @@ class Program {
         !written.ok()) {
       log()->error("{}", std::string(written.message()));
     }
-    const bool anyone = std::any_of(status_.workers().begin(), status_.workers().end(),
-                                    [](const WorkerStatus& worker) { return worker.live(); });
+    const bool anyone = std::ranges::any_of(status_.workers(), &WorkerStatus::live);
     if (known.asked_to_stop) {
       const CheckpointStore checkpoints(opened().results.ServerDir());
       const uint64_t before = std::exchange(checkpoint_bytes_, checkpoints.BytesOnDisk());

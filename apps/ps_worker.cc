@@ -160,7 +160,7 @@ absl::Status FindServers(const Arguments& arguments, const StopSignals& stops,
 absl::StatusOr<Duration> DurationOf(const char* option, const std::string& text) {
   PSGD_ASSIGN_OR_RETURN(const int64_t milliseconds, ParseMilliseconds(text));
   if (milliseconds >= 0) return Milliseconds(milliseconds);
-  return absl::InvalidArgumentError(absl::StrCat(option, " ", text, " is negative"));
+  return InvalidArgumentError(option, " ", text, " is negative");
 }
 
 absl::Status Run(const Arguments& arguments, const StopSignals& stops) {

@@ -1,6 +1,5 @@
 #include "apps/server_arguments.h"
 
-#include "absl/strings/str_cat.h"
 #include "apps/command_line.h"
 #include "apps/exit_code.h"
 #include "net/address.h"
@@ -113,9 +112,9 @@ std::optional<int> ParseServerArguments(int argc, char** argv, ServerArguments* 
   app.add_option("--follow", follow)->group("");  // an option of earlier versions
   if (const auto code = ParseCommandLine(app, argc, argv)) return code;
   if (!follow.empty()) {
-    return Fail("ps-server", absl::InvalidArgumentError(absl::StrCat(
-                                 "--follow is --join by now: --join ", follow,
-                                 " holds copies of the run's shards (cluster.copies)")));
+    return Fail("ps-server",
+                InvalidArgumentError("--follow is --join by now: --join ", follow,
+                                     " holds copies of the run's shards (cluster.copies)"));
   }
   arguments.bind = WithoutBrackets(arguments.bind);
   arguments.advertise = WithoutBrackets(arguments.advertise);

@@ -375,12 +375,12 @@ absl::StatusOr<LeaderSays::Begin> FetchRun(const Arguments& arguments, RunStore*
     if (stops.count() > 0) return absl::CancelledError("stopped before it had joined the run");
     std::this_thread::sleep_for(kAskRetry);
   } while (SteadyNow() - start < Milliseconds(deadline));
-  return absl::UnavailableError(absl::StrCat(
+  return UnavailableError(
       "no server of the run answers at ", arguments.join, " (tried for ",
       arguments.connect_deadline, ": ", std::string(why.message()),
       "); is ps-server running there, is the port right, and does a firewall let it through? ",
       credentials != nullptr ? "Does it know these certificates (is its ca.crt the same)?"
-                             : "Does it ask for certificates (--tls-dir)?"));
+                             : "Does it ask for certificates (--tls-dir)?");
 }
 
 // The record of the server in --run-dir. Nothing: the directory is empty, or its run has no
@@ -398,10 +398,10 @@ absl::StatusOr<std::optional<ServerRecord>> EarlierServer(const Arguments& argum
                      : FileExists(held.SummaryFile())                ? "the results of a run"
                                                                      : nullptr;
   if (what == nullptr) return std::nullopt;
-  return absl::FailedPreconditionError(
-      absl::StrCat(arguments.run_dir, " holds ", what,
-                   ", which would be written over: take an empty directory as --run-dir, or the "
-                   "one that this server had"));
+  return FailedPreconditionError(
+      arguments.run_dir, " holds ", what,
+      ", which would be written over: take an empty directory as --run-dir, or the "
+      "one that this server had");
 }
 
 absl::StatusOr<ServerStart> JoinedRun(const Arguments& arguments, const StopSignals& stops,

@@ -259,8 +259,7 @@ absl::StatusOr<std::vector<BenchRow>> RunApplyBench(const ApplyBenchOptions& opt
   std::vector<BenchRow> rows;
   for (const NamedOptimizer& optimizer : AllOptimizers()) {
     const auto& wanted = options.optimizers;
-    if (!wanted.empty() &&
-        std::find(wanted.begin(), wanted.end(), optimizer.name) == wanted.end()) {
+    if (!wanted.empty() && std::ranges::find(wanted, optimizer.name) == wanted.end()) {
       continue;
     }
     for (const Payloads* payloads : {&dense, &sparse}) {

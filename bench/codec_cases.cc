@@ -76,8 +76,7 @@ absl::Status CheckCodecNames(const std::vector<std::string>& wanted) {
       absl::StrAppend(&names, names.empty() ? "" : ", ", std::string(codec->name()));
     }
     if (!known) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("no codec is named '", name, "'; there are ", names));
+      return InvalidArgumentError("no codec is named '", name, "'; there are ", names);
     }
   }
   return absl::OkStatus();

@@ -172,8 +172,8 @@ double DecodedPerSecond(const MemoryImages& images, const DataBenchOptions& opti
 absl::StatusOr<std::vector<BenchRow>> RunDataBench(const DataBenchOptions& options) {
   if (options.images < kBatch || options.threads < 1 || options.size < 1 ||
       std::min(options.width, options.height) < 1) {
-    return absl::InvalidArgumentError(absl::StrCat("the data benchmark needs at least ", kBatch,
-                                                   " images, one thread and one pixel"));
+    return InvalidArgumentError("the data benchmark needs at least ", kBatch,
+                                " images, one thread and one pixel");
   }
   PSGD_ASSIGN_OR_RETURN(const std::shared_ptr<const MemoryImages> images, MakeImages(options));
   PSGD_ASSIGN_OR_RETURN(const bool middle, MiddleIsRight(options, *images));

@@ -1,6 +1,5 @@
 #include "bench/optimizers.h"
 
-#include "absl/strings/str_cat.h"
 #include "common/suggest.h"
 
 namespace psgd {
@@ -34,7 +33,7 @@ absl::StatusOr<OptimizerConfig> OptimizerNamed(const std::string& name) {
     if (optimizer.name == name) return optimizer.config;
     known.push_back(optimizer.name);
   }
-  return absl::InvalidArgumentError(absl::StrCat("unknown optimizer ", name, Suggest(name, known)));
+  return InvalidArgumentError("unknown optimizer ", name, Suggest(name, known));
 }
 
 }  // namespace psgd

@@ -22,8 +22,7 @@ std::string TypeOf(absl::string_view path) {
 HttpResponse AssetResponse(absl::string_view path) {
   const absl::string_view wanted = path == "/" ? "/index.html" : path;
   const std::span<const Asset> assets = Assets();
-  const auto found = std::find_if(assets.begin(), assets.end(),
-                                  [&](const Asset& asset) { return asset.path == wanted; });
+  const auto found = std::ranges::find(assets, wanted, &Asset::path);
   HttpResponse response;
   if (found == assets.end()) {
     response.status = 404;

@@ -49,8 +49,7 @@ std::string RunHistory::Json() const {
   for (const auto& [kind, kept] : kinds_) {
     for (const Kept& one : kept) all.push_back(&one);
   }
-  std::sort(all.begin(), all.end(),
-            [](const Kept* a, const Kept* b) { return a->number < b->number; });
+  std::ranges::sort(all, [](const Kept* a, const Kept* b) { return a->number < b->number; });
   std::string json = "[";
   for (const Kept* one : all) absl::StrAppend(&json, json.size() > 1 ? "," : "", one->text);
   return json + "]";

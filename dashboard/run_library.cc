@@ -214,7 +214,7 @@ bool RunLibrary::Scan() {
 absl::StatusOr<std::string> RunLibrary::Run(const std::string& id) const {
   const auto known = runs_.find(id);
   if (known == runs_.end()) {
-    return absl::NotFoundError(absl::StrCat("there is no run \"", id, "\" here; was it removed?"));
+    return NotFoundError("there is no run \"", id, "\" here; was it removed?");
   }
   const bool is_root = id.find('/') == std::string::npos && !fs::exists(fs::path(root_) / id);
   const RunDir dir(is_root ? root_ : (fs::path(root_) / id).string());

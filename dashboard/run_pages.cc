@@ -46,8 +46,8 @@ std::string PercentDecoded(absl::string_view text) {
 absl::StatusOr<std::unique_ptr<RunPages>> RunPages::Start(const std::string& root,
                                                           const std::string& host, int port) {
   if (std::error_code error; !std::filesystem::is_directory(root, error)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        root, " is no folder; give the one that runs lie in, as runs, or a run's own"));
+    return InvalidArgumentError(
+        root, " is no folder; give the one that runs lie in, as runs, or a run's own");
   }
   std::unique_ptr<RunPages> pages(
       new RunPages(std::filesystem::absolute(root).lexically_normal().string(), host));

@@ -103,8 +103,7 @@ absl::StatusOr<NpyArray> ReadX(const std::string& path) {
 
 // The sides of a sample, without those of 1 at the front.
 std::vector<size_t> InnerSides(std::vector<size_t> sides) {
-  const auto inner =
-      std::find_if(sides.begin(), sides.end(), [](size_t side) { return side != 1; });
+  const auto inner = std::ranges::find_if(sides, [](size_t side) { return side != 1; });
   sides.erase(sides.begin(), inner);
   return sides;
 }

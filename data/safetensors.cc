@@ -100,8 +100,7 @@ absl::StatusOr<SafetensorsFile> SafetensorsFile::Read(const std::string& path) {
 }
 
 const NamedTensor* SafetensorsFile::Find(absl::string_view name) const {
-  const auto it = std::find_if(tensors_.begin(), tensors_.end(),
-                               [&](const NamedTensor& tensor) { return tensor.name == name; });
+  const auto it = std::ranges::find(tensors_, name, &NamedTensor::name);
   return it == tensors_.end() ? nullptr : &*it;
 }
 

@@ -29,10 +29,10 @@ absl::Status UnknownColumn(absl::string_view key, const std::string& name,
     return absl::SimpleAtod(column, &number);
   });
   const bool half = 2 * static_cast<size_t>(numbers) >= names.size();
-  return absl::InvalidArgumentError(absl::StrCat(
+  return InvalidArgumentError(
       "no column is named \"", name, "\", as ", key, " says",
       hint.empty() ? absl::StrCat("; the columns are ", SomeOf(names, kMostNamed)) : hint,
-      half ? "; is the line of column names missing? Write it above the first row" : ""));
+      half ? "; is the line of column names missing? Write it above the first row" : "");
 }
 
 absl::Status CheckNames(const ColumnNames& names) {

@@ -123,10 +123,10 @@ absl::StatusOr<RowTargets> TargetReader::Finish(size_t training, const PlaceOfRo
   for (size_t row = 0; row < class_of_row_.size(); ++row) {
     const int32_t label = label_of_class[static_cast<size_t>(class_of_row_[row])];
     if (label < 0) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(place(row),
-                       ": no training row has this class; mix the rows, or choose another test "
-                       "(data.table); to predict a number, set model.loss to squared"));
+      return InvalidArgumentError(
+          place(row),
+          ": no training row has this class; mix the rows, or choose another test "
+          "(data.table); to predict a number, set model.loss to squared");
     }
     rows.labels.push_back(label);
   }

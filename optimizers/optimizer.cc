@@ -32,36 +32,30 @@ std::unique_ptr<Optimizer> MakeOptimizer(const OptimizerConfig& config, int work
 HyperParameters FirstHyper(const OptimizerConfig& optimizer) {
   HyperParameters hyper;
   hyper.set_version(1);
-  const auto take = [&](const auto& kind) {
+  const auto of = [&](const auto& kind) {
     hyper.set_learning_rate(kind.learning_rate());
     if constexpr (requires { kind.weight_decay(); }) hyper.set_weight_decay(kind.weight_decay());
+    return hyper;
   };
   switch (optimizer.kind_case()) {
     case OptimizerConfig::kAdagrad:
-      take(optimizer.adagrad());
-      break;
+      return of(optimizer.adagrad());
     case OptimizerConfig::kAdam:
-      take(optimizer.adam());
-      break;
+      return of(optimizer.adam());
     case OptimizerConfig::kAdamw:
-      take(optimizer.adamw());
-      break;
+      return of(optimizer.adamw());
     case OptimizerConfig::kDelayedNesterov:
-      take(optimizer.delayed_nesterov());
-      break;
+      return of(optimizer.delayed_nesterov());
     case OptimizerConfig::kLars:
-      take(optimizer.lars());
-      break;
+      return of(optimizer.lars());
     case OptimizerConfig::kLamb:
-      take(optimizer.lamb());
-      break;
+      return of(optimizer.lamb());
     case OptimizerConfig::kWorker:
       hyper.set_learning_rate(1);  // the worker pushes what is to be subtracted
-      break;
+      return hyper;
     default:
-      take(optimizer.sgd());
+      return of(optimizer.sgd());
   }
-  return hyper;
 }
 
 }  // namespace psgd

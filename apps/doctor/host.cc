@@ -52,8 +52,7 @@ std::vector<NumaNode> ListNodes() {
     }
     nodes.push_back(std::move(node));
   }
-  std::sort(nodes.begin(), nodes.end(),
-            [](const NumaNode& a, const NumaNode& b) { return a.index < b.index; });
+  std::ranges::sort(nodes, {}, &NumaNode::index);
   return nodes;
 }
 

@@ -2,7 +2,6 @@
 
 #include <optional>
 
-#include "absl/strings/str_cat.h"
 #include "common/loaded_library.h"
 
 namespace psgd {
@@ -88,7 +87,7 @@ absl::StatusOr<Topology> ReadTopology(const std::vector<std::string>& pci) {
   for (const std::string& address : pci) {
     NvmlDevice device = nullptr;
     if (find(address.c_str(), &device) != 0) {
-      return absl::UnavailableError(absl::StrCat("NVML does not know the GPU at ", address));
+      return UnavailableError("NVML does not know the GPU at ", address);
     }
     devices.push_back(device);
     topology.buses.push_back(BusOf(nvml, device));

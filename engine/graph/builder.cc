@@ -16,9 +16,8 @@ NetworkBuilder::NetworkBuilder(Mode mode, int batch, const SampleShape& shape)
                           ? Shape{batch, shape.length}
                           : Shape{batch, shape.channels, shape.height, shape.width};
   if (TooLarge(input) || shape.classes < 1 || (whole && shape.vocabulary < 1)) {
-    status_ =
-        absl::InvalidArgumentError(absl::StrCat("a batch of ", ShapeText(input), " with ",
-                                                shape.classes, " classes is empty or too large"));
+    status_ = InvalidArgumentError("a batch of ", ShapeText(input), " with ", shape.classes,
+                                   " classes is empty or too large");
     return;
   }
   model_.input = model_.graph.AddTensor({.name = shape.IsSparse() ? "indices"
@@ -39,8 +38,7 @@ TensorId NetworkBuilder::Input(bool right, const char* wanted) {
                         : shape_.IsSequence()  ? "sequences of tokens"
                         : shape_.IsSparse()    ? "sparse vectors"
                                                : "images";
-    status_ = absl::InvalidArgumentError(
-        absl::StrCat("the network takes ", wanted, ", but samples are ", given));
+    status_ = InvalidArgumentError("the network takes ", wanted, ", but samples are ", given);
   }
   return model_.input;
 }
@@ -63,9 +61,9 @@ TensorId NetworkBuilder::Layer(const std::function<absl::StatusOr<TensorId>()>& 
   if (!status_.ok()) return kNoTensor;
   absl::StatusOr<TensorId> made = make();
   if (made.ok() && status_.ok() && TooLarge(model_.graph.shape(*made))) {
-    made = absl::InvalidArgumentError(absl::StrCat(model_.graph.tensors[*made].name, ": ",
-                                                   ShapeText(model_.graph.shape(*made)),
-                                                   " is too large for one tensor"));
+    made =
+        InvalidArgumentError(model_.graph.tensors[*made].name, ": ",
+                             ShapeText(model_.graph.shape(*made)), " is too large for one tensor");
   }
   if (status_.ok()) status_ = made.status();
   return status_.ok() ? *made : kNoTensor;
@@ -73,8 +71,7 @@ TensorId NetworkBuilder::Layer(const std::function<absl::StatusOr<TensorId>()>& 
 
 TensorId NetworkBuilder::NewParameter(const std::string& name, Shape shape, Parameter parameter) {
   if (TooLarge(shape)) {
-    status_ = absl::InvalidArgumentError(
-        absl::StrCat(name, ": ", ShapeText(shape), " is too large for one tensor"));
+    status_ = InvalidArgumentError(name, ": ", ShapeText(shape), " is too large for one tensor");
     shape = {1};
   }
   parameter.value = model_.graph.AddTensor({.name = name,
@@ -111,8 +108,8 @@ TensorId NetworkBuilder::Conv2d(const std::string& name, TensorId x, const ConvL
   return Layer([&]() -> absl::StatusOr<TensorId> {
     const Shape in = model_.graph.shape(x);
     if (in.size() != 4 || layer.groups < 1 || in[1] % layer.groups != 0) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(name, ": cannot convolve ", ShapeText(in), " in ", layer.groups, " groups"));
+      return InvalidArgumentError(name, ": cannot convolve ", ShapeText(in), " in ", layer.groups,
+                                  " groups");
     }
     const psgd::Conv2d op = {{layer.kernel, layer.stride, layer.pad, layer.dilation}, layer.groups};
     const Shape shape = {layer.channels, in[1] / layer.groups, layer.kernel.height,
@@ -128,8 +125,8 @@ TensorId NetworkBuilder::ConvTranspose2d(const std::string& name, TensorId x,
   return Layer([&]() -> absl::StatusOr<TensorId> {
     const Shape in = model_.graph.shape(x);
     if (in.size() != 4 || layer.groups < 1 || layer.channels % layer.groups != 0) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(name, ": cannot convolve ", ShapeText(in), " in ", layer.groups, " groups"));
+      return InvalidArgumentError(name, ": cannot convolve ", ShapeText(in), " in ", layer.groups,
+                                  " groups");
     }
     const psgd::Conv2d op = {{layer.kernel, layer.stride, layer.pad, layer.dilation}, layer.groups};
     const Shape shape = {in[1], layer.channels / layer.groups, layer.kernel.height,
@@ -365,8 +362,8 @@ TensorId NetworkBuilder::Attention(const std::string& name, TensorId x, TensorId
   if (!status_.ok()) return kNoTensor;
   const Shape in = model_.graph.shape(x);
   if (in.size() != 3 || in[2] % layer.heads != 0) {
-    status_ = absl::InvalidArgumentError(
-        absl::StrCat(name, ": ", layer.heads, " heads do not share ", ShapeText(in), " evenly"));
+    status_ = InvalidArgumentError(name, ": ", layer.heads, " heads do not share ", ShapeText(in),
+                                   " evenly");
     return kNoTensor;
   }
   const auto transpose = [&](const std::string& of, TensorId heads) {

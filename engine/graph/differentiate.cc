@@ -85,8 +85,8 @@ absl::StatusOr<std::vector<TensorId>> Differentiate(Graph* graph,
     if (parameter.statistic) continue;
     TensorId gradient = gradients[parameter.value];
     if (gradient == kNoTensor) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("the loss does not depend on ", graph->tensors[parameter.value].name));
+      return InvalidArgumentError("the loss does not depend on ",
+                                  graph->tensors[parameter.value].name);
     }
     if (!taken.insert(gradient).second) {  // also another parameter's or a seed's: copy it
       const TensorId copy = tape.NewGradient(parameter.value);

@@ -3,7 +3,6 @@
 #include <utility>
 #include <variant>
 
-#include "absl/strings/str_cat.h"
 #include "engine/ops/rules.h"
 
 namespace psgd {
@@ -41,10 +40,10 @@ absl::Status CheckTargets(const ModelConfig& config, const SampleShape& samples,
         "squared, smooth_l1 or poisson for numbers, and sigmoid for labels");
   }
   if (logits.size() == 2 && logits[1] == samples.targets) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("the outputs of a batch are ", ShapeText(logits),
-                                                 ", but a sample has ", samples.targets,
-                                                 samples.targets == 1 ? " target" : " targets",
-                                                 "; use a model with an output a target, as mlp"));
+  return InvalidArgumentError("the outputs of a batch are ", ShapeText(logits),
+                              ", but a sample has ", samples.targets,
+                              samples.targets == 1 ? " target" : " targets",
+                              "; use a model with an output a target, as mlp");
 }
 
 }  // namespace

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <string>
 
-#include "absl/strings/str_cat.h"
 #include "common/status.h"
 
 namespace psgd {
@@ -26,8 +25,8 @@ inline absl::StatusOr<Precision> PrecisionNamed(const std::string& name) {
   if (name == "tf32") return Precision::kTf32;
   if (name == "bf16") return Precision::kBf16;
   if (name == "fp16") return Precision::kFp16;
-  return absl::InvalidArgumentError(
-      absl::StrCat("no precision is called \"", name, "\"; there are fp32, tf32, bf16 and fp16"));
+  return InvalidArgumentError("no precision is called \"", name,
+                              "\"; there are fp32, tf32, bf16 and fp16");
 }
 
 }  // namespace psgd

@@ -108,8 +108,8 @@ class Rewriting {
 absl::Status Recompute(int segments, size_t forward_nodes, Graph* graph) {
   if (segments == kRecomputeNothing) return absl::OkStatus();
   if (segments < kRecomputeAuto) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("model.recompute is ", segments, "; it must be at least 0, or auto"));
+    return InvalidArgumentError("model.recompute is ", segments,
+                                "; it must be at least 0, or auto");
   }
   if (segments == 1) {
     return absl::InvalidArgumentError(
@@ -118,9 +118,8 @@ absl::Status Recompute(int segments, size_t forward_nodes, Graph* graph) {
   }
   const CutPlaces places(*graph, forward_nodes);
   if (segments > places.most_segments()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("model.recompute: this network can be cut into at most ",
-                     places.most_segments(), " segments, not into ", segments));
+    return InvalidArgumentError("model.recompute: this network can be cut into at most ",
+                                places.most_segments(), " segments, not into ", segments);
   }
   const std::vector<int> cuts = places.Choose(std::max(0, segments));
   Rewriting(cuts, forward_nodes, graph).Run();

@@ -1,6 +1,5 @@
 #include "engine/graph/shape.h"
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
 namespace psgd {
@@ -44,9 +43,9 @@ absl::StatusOr<Extent> SlideOver(const Window& window, int64_t height, int64_t w
   const int64_t out_width =
       SlideOverAxis(width, w.kernel.width, w.stride.width, w.pad.width, w.dilation.width);
   if (out_height < 1 || out_width < 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a ", w.kernel.height, "x", w.kernel.width, " kernel does not fit a ", height,
-                     "x", width, " image with padding ", w.pad.height, "x", w.pad.width));
+    return InvalidArgumentError("a ", w.kernel.height, "x", w.kernel.width,
+                                " kernel does not fit a ", height, "x", width,
+                                " image with padding ", w.pad.height, "x", w.pad.width);
   }
   return Extent(static_cast<int>(out_height), static_cast<int>(out_width));
 }

@@ -76,8 +76,7 @@ extern "C" __attribute__((visibility("default"))) bool psgd_make_backend(
   try {
     *made = std::make_unique<psgd::OnednnBackend>(options);
   } catch (const dnnl::error& error) {
-    *made = absl::FailedPreconditionError(
-        absl::StrCat("oneDNN does not work on this machine: ", error.what()));
+    *made = psgd::FailedPreconditionError("oneDNN does not work on this machine: ", error.what());
   }
   return true;
 }

@@ -29,7 +29,7 @@ float FromHalf(uint16_t half) {
 }
 
 absl::Status WrongCount(int64_t found, int64_t wanted) {
-  return absl::DataLossError(absl::StrCat("has ", found, " values where its shape has ", wanted));
+  return DataLossError("has ", found, " values where its shape has ", wanted);
 }
 
 // Reads raw_data if it is there, else the typed field. Converts each value to To.
@@ -39,8 +39,8 @@ absl::Status ReadValues(const TensorProto& tensor, const Field& field, int64_t c
   if (tensor.has_raw_data()) {
     const std::string& raw = tensor.raw_data();
     if (raw.size() != static_cast<size_t>(count) * sizeof(Stored)) {
-      return absl::DataLossError(absl::StrCat("has ", raw.size(), " bytes where its shape needs ",
-                                              count * static_cast<int64_t>(sizeof(Stored))));
+      return DataLossError("has ", raw.size(), " bytes where its shape needs ",
+                           count * static_cast<int64_t>(sizeof(Stored)));
     }
     values->resize(static_cast<size_t>(count));
     for (int64_t i = 0; i < count; ++i) {
@@ -54,6 +54,34 @@ absl::Status ReadValues(const TensorProto& tensor, const Field& field, int64_t c
   values->reserve(static_cast<size_t>(count));
   for (const auto& value : field) values->push_back(convert(static_cast<Stored>(value)));
   return absl::OkStatus();
+}
+
+absl::Status ReadInto(const TensorProto& tensor, int64_t count, Array* array) {
+  const auto real = [](auto value) { return static_cast<float>(value); };
+  const auto whole = [](auto value) { return static_cast<int64_t>(value); };
+  const auto truth = [](auto value) { return int64_t{value != 0}; };
+  switch (tensor.data_type()) {
+    case TensorProto::FLOAT:
+      return ReadValues<float>(tensor, tensor.float_data(), count, real, &array->reals);
+    case TensorProto::DOUBLE:
+      return ReadValues<double>(tensor, tensor.double_data(), count, real, &array->reals);
+    case TensorProto::FLOAT16:
+      return ReadValues<uint16_t>(tensor, tensor.int32_data(), count, FromHalf, &array->reals);
+    case TensorProto::INT64:
+      return ReadValues<int64_t>(tensor, tensor.int64_data(), count, whole, &array->ints);
+    case TensorProto::INT32:
+      return ReadValues<int32_t>(tensor, tensor.int32_data(), count, whole, &array->ints);
+    case TensorProto::INT8:
+      return ReadValues<int8_t>(tensor, tensor.int32_data(), count, whole, &array->ints);
+    case TensorProto::UINT8:
+      return ReadValues<uint8_t>(tensor, tensor.int32_data(), count, whole, &array->ints);
+    case TensorProto::BOOL:
+      return ReadValues<uint8_t>(tensor, tensor.int32_data(), count, truth, &array->ints);
+    default:
+      return absl::UnimplementedError(
+          absl::StrCat("has element type ", tensor.data_type(),
+                       "; psgd reads float, double, float16, int64, int32, int8, uint8 and bool"));
+  }
 }
 
 }  // namespace
@@ -75,15 +103,13 @@ ArrayPtr MakeReals(Shape shape, std::vector<float> values) {
 
 absl::StatusOr<int64_t> CheckedCount(const Shape& shape, int64_t limit) {
   if (shape.size() > kMostAxes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("has ", shape.size(), " axes; at most ", kMostAxes, " are taken"));
+    return InvalidArgumentError("has ", shape.size(), " axes; at most ", kMostAxes, " are taken");
   }
   int64_t count = 1;
   for (int64_t size : shape) {
-    if (size < 0) return absl::InvalidArgumentError(absl::StrCat("has an axis of size ", size));
+    if (size < 0) return InvalidArgumentError("has an axis of size ", size);
     if (__builtin_mul_overflow(count, size, &count) || count > limit) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("has more than ", limit, " elements (", ShapeText(shape), ")"));
+      return InvalidArgumentError("has more than ", limit, " elements (", ShapeText(shape), ")");
     }
   }
   return count;
@@ -98,41 +124,7 @@ absl::StatusOr<ArrayPtr> ReadArray(const TensorProto& tensor) {
   auto array = std::make_shared<Array>();
   array->shape.assign(tensor.dims().begin(), tensor.dims().end());
   PSGD_ASSIGN_OR_RETURN(const int64_t count, CheckedCount(array->shape, kMostElements));
-  const auto real = [](auto value) { return static_cast<float>(value); };
-  const auto whole = [](auto value) { return static_cast<int64_t>(value); };
-  const auto truth = [](auto value) { return int64_t{value != 0}; };
-  absl::Status read;
-  switch (tensor.data_type()) {
-    case TensorProto::FLOAT:
-      read = ReadValues<float>(tensor, tensor.float_data(), count, real, &array->reals);
-      break;
-    case TensorProto::DOUBLE:
-      read = ReadValues<double>(tensor, tensor.double_data(), count, real, &array->reals);
-      break;
-    case TensorProto::FLOAT16:
-      read = ReadValues<uint16_t>(tensor, tensor.int32_data(), count, FromHalf, &array->reals);
-      break;
-    case TensorProto::INT64:
-      read = ReadValues<int64_t>(tensor, tensor.int64_data(), count, whole, &array->ints);
-      break;
-    case TensorProto::INT32:
-      read = ReadValues<int32_t>(tensor, tensor.int32_data(), count, whole, &array->ints);
-      break;
-    case TensorProto::INT8:
-      read = ReadValues<int8_t>(tensor, tensor.int32_data(), count, whole, &array->ints);
-      break;
-    case TensorProto::UINT8:
-      read = ReadValues<uint8_t>(tensor, tensor.int32_data(), count, whole, &array->ints);
-      break;
-    case TensorProto::BOOL:
-      read = ReadValues<uint8_t>(tensor, tensor.int32_data(), count, truth, &array->ints);
-      break;
-    default:
-      return absl::UnimplementedError(
-          absl::StrCat("has element type ", tensor.data_type(),
-                       "; psgd reads float, double, float16, int64, int32, int8, uint8 and bool"));
-  }
-  PSGD_RETURN_IF_ERROR(read);
+  PSGD_RETURN_IF_ERROR(ReadInto(tensor, count, array.get()));
   const bool ints = tensor.data_type() != TensorProto::FLOAT &&
                     tensor.data_type() != TensorProto::DOUBLE &&
                     tensor.data_type() != TensorProto::FLOAT16;

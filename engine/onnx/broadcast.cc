@@ -95,15 +95,14 @@ absl::StatusOr<Shape> TogetherShape(const Shape& a, const Shape& b) {
   const Shape other = WithRank(b, shape.size());
   for (size_t i = 0; i < shape.size(); ++i) {
     if (shape[i] != other[i] && shape[i] != 1 && other[i] != 1) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(ShapeText(a), " and ", ShapeText(b), " do not broadcast"));
+      return InvalidArgumentError(ShapeText(a), " and ", ShapeText(b), " do not broadcast");
     }
     if (shape[i] == 1) shape[i] = other[i];
   }
   if (TooLarge(shape)) {
-    return absl::InvalidArgumentError(absl::StrCat(ShapeText(a), " and ", ShapeText(b),
-                                                   " broadcast to a tensor that is empty or "
-                                                   "too large"));
+    return InvalidArgumentError(ShapeText(a), " and ", ShapeText(b),
+                                " broadcast to a tensor that is empty or "
+                                "too large");
   }
   return shape;
 }
@@ -135,8 +134,7 @@ absl::StatusOr<TensorId> Spread(const OpContext& c, TensorId x, Shape shape) {
   const Shape from = WithRank(c.graph()->shape(x), shape.size());
   for (size_t i = 0; i < shape.size(); ++i) {
     if (from[i] == shape[i] || from[i] == 1) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat(ShapeText(from), " does not broadcast to ", ShapeText(shape)));
+    return InvalidArgumentError(ShapeText(from), " does not broadcast to ", ShapeText(shape));
   }
   std::vector<Run> axes;
   for (size_t i = 0; i < shape.size(); ++i) {

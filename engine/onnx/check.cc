@@ -78,10 +78,10 @@ absl::Status FillShape(const onnx::OnnxFile& file, const ModelConfig& config, Sa
   }
   const bool images = shape->channels > 0 && shape->height > 0 && shape->width > 0;
   if (!images && shape->length < 1 && shape->entries < 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the model ", file.path(),
-                     " leaves the size of its samples open; say --shape, as 3,224,224 for images "
-                     "or 128 for tokens"));
+    return InvalidArgumentError(
+        "the model ", file.path(),
+        " leaves the size of its samples open; say --shape, as 3,224,224 for images "
+        "or 128 for tokens");
   }
   shape->classes = 1;
   if (!images) shape->vocabulary = 1;

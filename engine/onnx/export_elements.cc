@@ -7,45 +7,34 @@
 
 namespace psgd::onnx {
 
-absl::Status Exporter::Emit(const RowBias&, const Node& node) {
-  Add("Add", node, Ins(node));
-  return absl::OkStatus();
-}
+void Exporter::Emit(const RowBias&, const Node& node) { Add("Add", node, Ins(node)); }
 
-absl::Status Exporter::Emit(const Mul&, const Node& node) {
-  Add("Mul", node, Ins(node));
-  return absl::OkStatus();
-}
+void Exporter::Emit(const Mul&, const Node& node) { Add("Mul", node, Ins(node)); }
 
-absl::Status Exporter::Emit(const Relu&, const Node& node) {
-  Add("Relu", node, Ins(node));
-  return absl::OkStatus();
-}
+void Exporter::Emit(const Relu&, const Node& node) { Add("Relu", node, Ins(node)); }
 
-absl::Status Exporter::Emit(const Sum&, const Node& node) {
+void Exporter::Emit(const Sum&, const Node& node) {
   Add(node.inputs.size() == 2 ? "Add" : "Sum", node, Ins(node));
-  return absl::OkStatus();
 }
 
-absl::Status Exporter::Emit(const Activation& op, const Node& node) {
+void Exporter::Emit(const Activation& op, const Node& node) {
   using Kind = Activation::Kind;
+  const auto as = [&](const char* name) { Add(name, node, Ins(node)); };
   switch (op.kind) {
     case Kind::kLeakyRelu:
       SetFloat(Add("LeakyRelu", node, Ins(node)), "alpha", op.alpha);
-      return absl::OkStatus();
+      return;
     case Kind::kSigmoid:
-      Add("Sigmoid", node, Ins(node));
-      return absl::OkStatus();
+      return as("Sigmoid");
     case Kind::kTanh:
-      Add("Tanh", node, Ins(node));
-      return absl::OkStatus();
+      return as("Tanh");
     case Kind::kGelu:
       return EmitGelu(node);
     case Kind::kElu: {
       NodeProto* made = Add(op.beta == 1 ? "Elu" : "Selu", node, Ins(node));
       SetFloat(made, "alpha", op.alpha);
       if (op.beta != 1) SetFloat(made, "gamma", op.beta);
-      return absl::OkStatus();
+      return;
     }
     case Kind::kHardSigmoid:
     case Kind::kHardSwish: {
@@ -55,61 +44,54 @@ absl::Status Exporter::Emit(const Activation& op, const Node& node) {
       SetFloat(made, "alpha", op.alpha);
       SetFloat(made, "beta", op.beta);
       if (product) Add("Mul", node, {In(node, 0), share});
-      return absl::OkStatus();
+      return;
     }
     case Kind::kSilu: {
       const std::string share = Between(node, "share");
       Add("Sigmoid", share, Ins(node), share);
       Add("Mul", node, {In(node, 0), share});
-      return absl::OkStatus();
+      return;
     }
     case Kind::kSoftplus:
-      Add("Softplus", node, Ins(node));
-      return absl::OkStatus();
+      return as("Softplus");
     case Kind::kMish: {
       const std::string soft = Between(node, "soft"), share = Between(node, "share");
       Add("Softplus", soft, Ins(node), soft);
       Add("Tanh", share, {soft}, share);
       Add("Mul", node, {In(node, 0), share});
-      return absl::OkStatus();
+      return;
     }
     case Kind::kClip:
       Add("Clip", node,
           {In(node, 0), std::isfinite(op.alpha) ? Number(node, "least", op.alpha) : "",
            std::isfinite(op.beta) ? Number(node, "most", op.beta) : ""});
-      return absl::OkStatus();
+      return;
     case Kind::kLinear: {
       const std::string scaled = op.beta == 0 ? Out(node) : Between(node, "scaled");
       Add("Mul", scaled, {In(node, 0), Number(node, "factor", op.alpha)}, scaled);
       if (op.beta != 0) Add("Add", node, {scaled, Number(node, "term", op.beta)});
-      return absl::OkStatus();
+      return;
     }
     case Kind::kPower:
       Add("Pow", node, {In(node, 0), Number(node, "power", op.alpha)});
-      return absl::OkStatus();
+      return;
     case Kind::kExp:
-      Add("Exp", node, Ins(node));
-      return absl::OkStatus();
+      return as("Exp");
     case Kind::kLog:
-      Add("Log", node, Ins(node));
-      return absl::OkStatus();
+      return as("Log");
     case Kind::kSin:
-      Add("Sin", node, Ins(node));
-      return absl::OkStatus();
+      return as("Sin");
     case Kind::kCos:
-      Add("Cos", node, Ins(node));
-      return absl::OkStatus();
+      return as("Cos");
     case Kind::kAbsolute:
-      Add("Abs", node, Ins(node));
-      return absl::OkStatus();
+      return as("Abs");
     case Kind::kStep: {
       const std::string above = Between(node, "above");
       Add("Greater", above, {In(node, 0), Number(node, "zero", 0)}, above);
       SetInt(Add("Cast", node, {above}), "to", TensorProto::FLOAT);
-      return absl::OkStatus();
+      return;
     }
   }
-  return absl::OkStatus();
 }
 
 std::string Exporter::OfSamples(const Node& node, int64_t each, int axis, size_t rank) {
@@ -127,7 +109,7 @@ std::string Exporter::OfSamples(const Node& node, int64_t each, int axis, size_t
 }
 
 // ONNX has Gelu only from opset 20 on.
-absl::Status Exporter::EmitGelu(const Node& node) {
+void Exporter::EmitGelu(const Node& node) {
   const std::string x = In(node, 0), divided = Between(node, "divided"), erf = Between(node, "erf"),
                     sum = Between(node, "sum"), product = Between(node, "product");
   Add("Div", divided, {x, Numbers(node, "root", {}, {std::sqrt(2.0f)})}, divided);
@@ -135,12 +117,11 @@ absl::Status Exporter::EmitGelu(const Node& node) {
   Add("Add", sum, {erf, Numbers(node, "one", {}, {1})}, sum);
   Add("Mul", product, {x, sum}, product);
   Add("Mul", node, {product, Numbers(node, "half", {}, {0.5f})});
-  return absl::OkStatus();
 }
 
 // A Gather, a sum over the axis, or the product with the matrix. A row for each sample of the batch
 // is a repeated one.
-absl::Status Exporter::Emit(const AxisMap& op, const Node& node) {
+void Exporter::Emit(const AxisMap& op, const Node& node) {
   const AxisMatrix& matrix = *op.matrix;
   const bool ones = std::ranges::all_of(matrix.weight, [](float weight) { return weight == 1; });
   bool takes = ones && static_cast<int64_t>(matrix.source.size()) == matrix.rows();
@@ -149,26 +130,26 @@ absl::Status Exporter::Emit(const AxisMap& op, const Node& node) {
   if (BatchAxisOf(node.outputs[0]) == op.axis) {
     const int64_t batch = model_.graph.shape(model_.input)[0];
     if (!takes || matrix.columns != 1 || matrix.rows() % batch != 0) {
-      return absl::UnimplementedError("has " + node.name + ", which combines samples");
+      return Refuse(absl::UnimplementedError("has " + node.name + ", which combines samples"));
     }
     Add("Expand", node, {In(node, 0), OfSamples(node, matrix.rows() / batch, op.axis, in.size())});
-    return absl::OkStatus();
+    return;
   }
   if (takes) {
     SetInt(Add("Gather", node,
                {In(node, 0), Ints(node, "index", {matrix.source.begin(), matrix.source.end()})}),
            "axis", op.axis);
-    return absl::OkStatus();
+    return;
   }
   if (ones && matrix.rows() == 1 && static_cast<int64_t>(matrix.source.size()) == matrix.columns) {
     Add("ReduceSum", node, {In(node, 0), Ints(node, "axes", {op.axis})});
-    return absl::OkStatus();
+    return;
   }
   constexpr int64_t kMostDense = int64_t{1} << 24;
   if (matrix.rows() * matrix.columns > kMostDense) {
-    return absl::UnimplementedError(absl::StrCat("has ", node.name, ", which maps ", matrix.columns,
-                                                 " elements to ", matrix.rows(),
-                                                 ": too many for a matrix in the file"));
+    return Refuse(absl::UnimplementedError(
+        absl::StrCat("has ", node.name, ", which maps ", matrix.columns, " elements to ",
+                     matrix.rows(), ": too many for a matrix in the file")));
   }
   std::vector<float> dense(static_cast<size_t>(matrix.rows() * matrix.columns));
   for (int64_t row = 0; row < matrix.rows(); ++row) {
@@ -185,84 +166,75 @@ absl::Status Exporter::Emit(const AxisMap& op, const Node& node) {
   SetText(Add("Einsum", node,
               {In(node, 0), Numbers(node, "matrix", {matrix.rows(), matrix.columns}, dense)}),
           "equation", equation.c_str());
-  return absl::OkStatus();
 }
 
-absl::Status Exporter::Emit(const Concat& op, const Node& node) {
+void Exporter::Emit(const Concat& op, const Node& node) {
   SetInt(Add("Concat", node, Ins(node)), "axis", op.axis);
-  return absl::OkStatus();
 }
 
 // A constant with an axis of the batch is written for one sample, and repeated unless it
 // broadcasts.
-absl::Status Exporter::Emit(const Constant& op, const Node& node) {
+void Exporter::Emit(const Constant& op, const Node& node) {
   Shape shape = model_.graph.shape(node.outputs[0]);
   std::vector<float> values = *op.values;
   if (const int axis = BatchAxisOf(node.outputs[0]); axis >= 0) {
     const int64_t batch = model_.graph.shape(model_.input)[0];
     if (axis != 0 || shape[0] % batch != 0) {
-      return absl::UnimplementedError("has the constant " + node.name +
-                                      ", whose size the batch decides");
+      return Refuse(absl::UnimplementedError("has the constant " + node.name +
+                                             ", whose size the batch decides"));
     }
     shape[0] /= batch;
     values.resize(static_cast<size_t>(ElementCount(shape)));
     if (shape[0] > 1) {
       Add("Tile", node,
           {Numbers(node, "values", shape, values), OfSamples(node, 1, 0, shape.size())});
-      return absl::OkStatus();
+      return;
     }
   }
   names_[node.outputs[0]] = Numbers(node, "values", shape, values);
-  return absl::OkStatus();
 }
 
-absl::Status Exporter::Emit(const Pad& op, const Node& node) {
+void Exporter::Emit(const Pad& op, const Node& node) {
   const Shape &in = model_.graph.shape(node.inputs[0]), &out = model_.graph.shape(node.outputs[0]);
   Shape pads = op.before;
   for (size_t i = 0; i < in.size(); ++i) pads.push_back(out[i] - in[i] - op.before[i]);
   Add("Pad", node,
       {In(node, 0), Ints(node, "pads", pads), Numbers(node, "outside", {}, {op.value})});
-  return absl::OkStatus();
 }
 
-absl::Status Exporter::Emit(const Reshape&, const Node& node) {
+void Exporter::Emit(const Reshape&, const Node& node) {
   Shape shape = model_.graph.shape(node.outputs[0]);
   if (const int axis = BatchAxisOf(node.outputs[0]); axis >= 0) shape[axis] = -1;
   Add("Reshape", node, {In(node, 0), Ints(node, "shape", shape)});
-  return absl::OkStatus();
 }
 
-absl::Status Exporter::Emit(const Select& op, const Node& node) {
+void Exporter::Emit(const Select& op, const Node& node) {
   const std::string above = Between(node, "above");
   Add("Greater", above, {In(node, 0), Number(node, "zero", 0)}, above);
   Add("Where", node,
       {above, op.a ? Number(node, "number", *op.a) : In(node, op.place_of_a()),
        op.b ? Number(node, "otherwise", *op.b) : In(node, op.place_of_b())});
-  return absl::OkStatus();
 }
 
-absl::Status Exporter::Emit(const Slice& op, const Node& node) {
+void Exporter::Emit(const Slice& op, const Node& node) {
   const int64_t length = model_.graph.shape(node.outputs[0])[op.axis];
   Add("Slice", node,
       {In(node, 0), Ints(node, "starts", {op.begin}), Ints(node, "ends", {op.begin + length}),
        Ints(node, "axes", {op.axis})});
-  return absl::OkStatus();
 }
 
-absl::Status Exporter::Emit(const Transpose& op, const Node& node) {
+void Exporter::Emit(const Transpose& op, const Node& node) {
   SetInts(Add("Transpose", node, {In(node, 0)}), "perm",
           Shape(op.permutation.begin(), op.permutation.end()));
-  return absl::OkStatus();
 }
 
-absl::Status Exporter::Emit(const Upsample& op, const Node& node) {
+void Exporter::Emit(const Upsample& op, const Node& node) {
   const float factor = static_cast<float>(op.factor);
   NodeProto* made =
       Add("Resize", node, {In(node, 0), "", Numbers(node, "scales", {4}, {1, 1, factor, factor})});
   SetText(made, "mode", "nearest");
   SetText(made, "coordinate_transformation_mode", "asymmetric");
   SetText(made, "nearest_mode", "floor");
-  return absl::OkStatus();
 }
 
 }  // namespace psgd::onnx

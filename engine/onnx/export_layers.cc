@@ -18,23 +18,21 @@ void SetWindow(NodeProto* node, const Window& window) {
 
 }  // namespace
 
-absl::Status Exporter::Emit(const Bias&, const Node& node) {
+void Exporter::Emit(const Bias&, const Node& node) {
   const std::string column = Between(node, "column");
   const int64_t channels = model_.graph.shape(node.inputs[1])[0];
   Add("Reshape", column, {In(node, 1), Ints(node, "shape", {1, channels, 1, 1})}, column);
   Add("Add", node, {In(node, 0), column});
-  return absl::OkStatus();
 }
 
-absl::Status Exporter::Emit(const Conv2d& op, const Node& node) {
+void Exporter::Emit(const Conv2d& op, const Node& node) {
   NodeProto* made = Add("Conv", node, Ins(node));
   SetWindow(made, op.window);
   SetInts(made, "dilations", Both(op.window.dilation));
   SetInt(made, "group", op.groups);
-  return absl::OkStatus();
 }
 
-absl::Status Exporter::Emit(const Conv2dBackwardData& op, const Node& node) {
+void Exporter::Emit(const Conv2dBackwardData& op, const Node& node) {
   const Window& w = op.forward.window;
   const Shape &in = model_.graph.shape(node.inputs[1]), &out = model_.graph.shape(node.outputs[0]);
   const auto more = [](int64_t from, int64_t to, int kernel, int stride, int pad, int dilation) {
@@ -47,18 +45,16 @@ absl::Status Exporter::Emit(const Conv2dBackwardData& op, const Node& node) {
           {more(in[2], out[2], w.kernel.height, w.stride.height, w.pad.height, w.dilation.height),
            more(in[3], out[3], w.kernel.width, w.stride.width, w.pad.width, w.dilation.width)});
   SetInt(made, "group", op.forward.groups);
-  return absl::OkStatus();
 }
 
-absl::Status Exporter::Emit(const Dense&, const Node& node) {
+void Exporter::Emit(const Dense&, const Node& node) {
   SetInt(Add("Gemm", node, Ins(node)), "transB", 1);
-  return absl::OkStatus();
 }
 
-absl::Status Exporter::Emit(const Embedding&, const Node& node) {
+void Exporter::Emit(const Embedding&, const Node& node) {
   if (node.inputs.size() == 2) {
     Add("Gather", node, {In(node, 1), In(node, 0)});
-    return absl::OkStatus();
+    return;
   }
   const std::string rows = Between(node, "rows"), column = Between(node, "column"),
                     weighted = Between(node, "weighted");
@@ -66,12 +62,11 @@ absl::Status Exporter::Emit(const Embedding&, const Node& node) {
   Add("Unsqueeze", column, {In(node, 2), Ints(node, "width", {2})}, column);
   Add("Mul", weighted, {rows, column}, weighted);
   SetInt(Add("ReduceSum", node, {weighted, Ints(node, "entries", {1})}), "keepdims", 0);
-  return absl::OkStatus();
 }
 
 // Writes no length but, for each place, whether it lies before the padding, which the softmax
 // needs.
-absl::Status Exporter::Emit(const Lengths& op, const Node& node) {
+void Exporter::Emit(const Lengths& op, const Node& node) {
   std::string tokens = In(node, 0);
   if (op.places < model_.graph.shape(node.inputs[0])[1]) {
     const std::string source = Between(node, "source");
@@ -87,10 +82,9 @@ absl::Status Exporter::Emit(const Lengths& op, const Node& node) {
   SetInt(Add("Cast", ones, {padding}, ones), "to", TensorProto::INT64);
   Add("CumSum", sums, {ones, Ints(node, "axis", {1})}, sums);
   Add("Equal", node, {sums, Ints(node, "none", {0})});
-  return absl::OkStatus();
 }
 
-absl::Status Exporter::Emit(const MatMul& op, const Node& node) {
+void Exporter::Emit(const MatMul& op, const Node& node) {
   std::vector<std::string> inputs = Ins(node);
   const bool flips[] = {op.transpose_a, op.transpose_b};
   for (int i : {0, 1}) {
@@ -109,7 +103,6 @@ absl::Status Exporter::Emit(const MatMul& op, const Node& node) {
     inputs[0] = scaled;
   }
   Add("MatMul", node, inputs);
-  return absl::OkStatus();
 }
 
 std::string Exporter::AddGates(const Recurrent& op, const Node& node,
@@ -153,7 +146,7 @@ std::string Exporter::AddGates(const Recurrent& op, const Node& node,
 }
 
 // ONNX puts time first and has an axis of directions.
-absl::Status Exporter::Emit(const Recurrent& op, const Node& node) {
+void Exporter::Emit(const Recurrent& op, const Node& node) {
   using Kind = Recurrent::Kind;
   const std::string steps = Between(node, "steps"), all = Between(node, "all"),
                     states = Between(node, "states");
@@ -170,40 +163,35 @@ absl::Status Exporter::Emit(const Recurrent& op, const Node& node) {
   }
   Add("Squeeze", states, {all, Ints(node, "direction", {1})}, states);
   SetInts(Add("Transpose", node, {states}), "perm", {1, 0, 2});
-  return absl::OkStatus();
 }
 
-absl::Status Exporter::Emit(const Pool& op, const Node& node) {
+void Exporter::Emit(const Pool& op, const Node& node) {
   const bool max = op.kind == Pool::Kind::kMax;
   NodeProto* made = Add(max ? "MaxPool" : "AveragePool", node, {In(node, 0)});
   SetWindow(made, op.window);
   SetInt(made, "ceil_mode", op.ceil ? 1 : 0);
   if (!max) SetInt(made, "count_include_pad", 1);
-  return absl::OkStatus();
 }
 
-absl::Status Exporter::Emit(const BatchNormInference& op, const Node& node) {
+void Exporter::Emit(const BatchNormInference& op, const Node& node) {
   SetFloat(Add("BatchNormalization", node, Ins(node)), "epsilon", op.epsilon);
-  return absl::OkStatus();
 }
 
-absl::Status Exporter::Emit(const LayerNorm& op, const Node& node) {
+void Exporter::Emit(const LayerNorm& op, const Node& node) {
   NodeProto* made = Add("LayerNormalization", node, Ins(node));
   SetFloat(made, "epsilon", op.epsilon);
   SetInt(made, "axis", -1);
-  return absl::OkStatus();
 }
 
-absl::Status Exporter::Emit(const LocalResponseNorm& op, const Node& node) {
+void Exporter::Emit(const LocalResponseNorm& op, const Node& node) {
   NodeProto* made = Add("LRN", node, Ins(node));
   SetInt(made, "size", op.size);
   SetFloat(made, "alpha", op.alpha);
   SetFloat(made, "beta", op.beta);
   SetFloat(made, "bias", op.k);
-  return absl::OkStatus();
 }
 
-absl::Status Exporter::Emit(const Softmax& op, const Node& node) {
+void Exporter::Emit(const Softmax& op, const Node& node) {
   std::string x = In(node, 0);
   if (op.scale != 1) {
     const std::string scaled = Between(node, "scaled");
@@ -224,7 +212,7 @@ absl::Status Exporter::Emit(const Softmax& op, const Node& node) {
   }
   if (node.inputs.size() == 1) {
     SetInt(Add("Softmax", node, {x}), "axis", -1);
-    return absl::OkStatus();
+    return;
   }
   // Padding gets the lowest number, and zeros afterwards. So a sample without open places has
   // zeros; infinities would give NaN.
@@ -239,7 +227,6 @@ absl::Status Exporter::Emit(const Softmax& op, const Node& node) {
       scores);
   SetInt(Add("Softmax", weights, {scores}, weights), "axis", -1);
   Add("Where", node, {open, weights, Number(node, "closed", 0)});
-  return absl::OkStatus();
 }
 
 }  // namespace psgd::onnx

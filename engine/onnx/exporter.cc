@@ -19,12 +19,12 @@ void SetRaw(std::span<const T> values, TensorProto* tensor) {
 }  // namespace
 
 // The error continues "the model NAME", as it is about the model and not a node.
-absl::Status Exporter::Emit(const AdaptiveAveragePool&, const Node& node) {
+void Exporter::Emit(const AdaptiveAveragePool&, const Node& node) {
   const Shape &in = model_.graph.shape(node.inputs[0]), &out = model_.graph.shape(node.outputs[0]);
-  return absl::UnimplementedError(
+  Refuse(absl::UnimplementedError(
       absl::StrCat("averages images of ", in[2], "x", in[3], " to ", out[2], "x", out[3],
                    " in windows of unequal sizes, which ONNX has no op for; its weights alone can "
-                   "be written: --out FILE.safetensors"));
+                   "be written: --out FILE.safetensors")));
 }
 
 Exporter::Exporter(const ModelGraph& model, const ModelGraph& other, const ParameterValues& values)
@@ -92,8 +92,7 @@ void Exporter::AddWeight(const std::string& name, const Shape& shape,
 
 int Exporter::ParameterOf(TensorId tensor) const {
   const auto& parameters = model_.graph.parameters;
-  const auto found = std::find_if(parameters.begin(), parameters.end(),
-                                  [&](const Parameter& p) { return p.value == tensor; });
+  const auto found = std::ranges::find(parameters, tensor, &Parameter::value);
   return found == parameters.end() ? -1 : static_cast<int>(found - parameters.begin());
 }
 
@@ -145,17 +144,17 @@ absl::StatusOr<std::string> Exporter::Run() {
   AddParameters();
   const bool tokens = graph.tensors[model_.input].element == Element::kInt32;
   Describe(model_.input, tokens ? TensorProto::INT64 : TensorProto::FLOAT, graph_->add_input());
-  const bool reads_values =
-      std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const Node& node) {
-        return std::holds_alternative<Embedding>(node.op) && node.inputs.size() > 2;
-      });
+  const bool reads_values = std::ranges::any_of(graph.nodes, [](const Node& node) {
+    return std::holds_alternative<Embedding>(node.op) && node.inputs.size() > 2;
+  });
   if (reads_values) Describe(model_.values, TensorProto::FLOAT, graph_->add_input());
   for (const Node& node : graph.nodes) {
     if (IsLoss(node.op)) {
       Describe(node.inputs[0], TensorProto::FLOAT, graph_->add_output());
       break;
     }
-    PSGD_RETURN_IF_ERROR(std::visit([&](const auto& op) { return Emit(op, node); }, node.op));
+    std::visit([&](const auto& op) { Emit(op, node); }, node.op);
+    PSGD_RETURN_IF_ERROR(refused_);
   }
   std::string bytes;
   if (file_.ByteSizeLong() > INT32_MAX || !file_.SerializeToString(&bytes)) {

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -23,42 +24,44 @@ class Exporter {
   absl::StatusOr<std::string> Run();
 
  private:
-  absl::Status Emit(const Bias& op, const Node& node);
-  absl::Status Emit(const Conv2d& op, const Node& node);
-  absl::Status Emit(const Conv2dBackwardData& op, const Node& node);
-  absl::Status Emit(const Dense& op, const Node& node);
-  absl::Status Emit(const Embedding& op, const Node& node);
-  absl::Status Emit(const MatMul& op, const Node& node);
-  absl::Status Emit(const Recurrent& op, const Node& node);
-  absl::Status Emit(const RowBias& op, const Node& node);
-  absl::Status Emit(const Pool& op, const Node& node);
-  absl::Status Emit(const Upsample& op, const Node& node);
-  absl::Status Emit(const BatchNormInference& op, const Node& node);
-  absl::Status Emit(const LayerNorm& op, const Node& node);
-  absl::Status Emit(const LocalResponseNorm& op, const Node& node);
-  absl::Status Emit(const Softmax& op, const Node& node);
-  absl::Status Emit(const Activation& op, const Node& node);
-  absl::Status EmitGelu(const Node& node);
-  absl::Status Emit(const AxisMap& op, const Node& node);
-  absl::Status Emit(const Mul& op, const Node& node);
-  absl::Status Emit(const Relu& op, const Node& node);
-  absl::Status Emit(const Sum& op, const Node& node);
-  absl::Status Emit(const Concat& op, const Node& node);
-  absl::Status Emit(const Constant& op, const Node& node);
-  absl::Status Emit(const Pad& op, const Node& node);
-  absl::Status Emit(const Reshape& op, const Node& node);
-  absl::Status Emit(const Select& op, const Node& node);
-  absl::Status Emit(const Slice& op, const Node& node);
-  absl::Status Emit(const Transpose& op, const Node& node);
-  absl::Status Emit(const Lengths& op, const Node& node);
-  // Returns an error, because ONNX has no such op.
-  absl::Status Emit(const AdaptiveAveragePool&, const Node& node);
+  // Each adds what computes the node, or refuses it.
+  void Emit(const Bias& op, const Node& node);
+  void Emit(const Conv2d& op, const Node& node);
+  void Emit(const Conv2dBackwardData& op, const Node& node);
+  void Emit(const Dense& op, const Node& node);
+  void Emit(const Embedding& op, const Node& node);
+  void Emit(const MatMul& op, const Node& node);
+  void Emit(const Recurrent& op, const Node& node);
+  void Emit(const RowBias& op, const Node& node);
+  void Emit(const Pool& op, const Node& node);
+  void Emit(const Upsample& op, const Node& node);
+  void Emit(const BatchNormInference& op, const Node& node);
+  void Emit(const LayerNorm& op, const Node& node);
+  void Emit(const LocalResponseNorm& op, const Node& node);
+  void Emit(const Softmax& op, const Node& node);
+  void Emit(const Activation& op, const Node& node);
+  void EmitGelu(const Node& node);
+  void Emit(const AxisMap& op, const Node& node);
+  void Emit(const Mul& op, const Node& node);
+  void Emit(const Relu& op, const Node& node);
+  void Emit(const Sum& op, const Node& node);
+  void Emit(const Concat& op, const Node& node);
+  void Emit(const Constant& op, const Node& node);
+  void Emit(const Pad& op, const Node& node);
+  void Emit(const Reshape& op, const Node& node);
+  void Emit(const Select& op, const Node& node);
+  void Emit(const Slice& op, const Node& node);
+  void Emit(const Transpose& op, const Node& node);
+  void Emit(const Lengths& op, const Node& node);
+  // Refuses, because ONNX has no such op.
+  void Emit(const AdaptiveAveragePool&, const Node& node);
   // For ops of training.
   template <typename Other>
-  absl::Status Emit(const Other&, const Node& node) {
-    return absl::InternalError(node.name + " is no part of a network that is only evaluated");
+  void Emit(const Other&, const Node& node) {
+    Refuse(absl::InternalError(node.name + " is no part of a network that is only evaluated"));
   }
 
+  void Refuse(absl::Status why) { refused_ = std::move(why); }
   // Adds a node with one output; the caller adds attributes.
   NodeProto* Add(const char* op, const std::string& name, const std::vector<std::string>& inputs,
                  const std::string& output);
@@ -101,6 +104,7 @@ class Exporter {
   GraphProto* const graph_;
   std::map<TensorId, std::string> names_;
   std::set<std::string> taken_;
+  absl::Status refused_;
 };
 
 }  // namespace psgd::onnx

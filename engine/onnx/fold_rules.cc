@@ -3,7 +3,6 @@
 #include <numeric>
 #include <set>
 
-#include "absl/strings/str_cat.h"
 #include "engine/onnx/attributes.h"
 #include "engine/onnx/fold.h"
 
@@ -15,8 +14,7 @@ absl::StatusOr<std::vector<int>> CheckedAxes(const std::vector<int64_t>& axes, s
   for (int64_t axis : axes) {
     const int64_t counted = axis < 0 ? axis + static_cast<int64_t>(rank) : axis;
     if (counted < 0 || counted >= static_cast<int64_t>(rank) || !seen.insert(counted).second) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("names axis ", axis, " of ", rank, ", or names one twice"));
+      return InvalidArgumentError("names axis ", axis, " of ", rank, ", or names one twice");
     }
     checked.push_back(static_cast<int>(counted));
   }
@@ -55,15 +53,14 @@ absl::StatusOr<Shape> ReshapedTo(const Shape& from, const std::vector<int64_t>& 
   if (unknown >= 0 && made > 0 && count % made == 0) {
     shape[unknown] = count / made;
   } else if (unknown >= 0 || made != count) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("cannot reshape ", ShapeText(from), " to ", ShapeText(to)));
+    return InvalidArgumentError("cannot reshape ", ShapeText(from), " to ", ShapeText(to));
   }
   return shape;
 }
 
 absl::StatusOr<Range> SliceRange(int64_t size, int64_t start, int64_t end, int64_t step) {
   if (step == 0 || step < -size - 1 || size < 0) {
-    return absl::InvalidArgumentError(absl::StrCat("slices in steps of ", step));
+    return InvalidArgumentError("slices in steps of ", step);
   }
   // Clamps before it adds, because files write "to the end" as the largest number.
   const auto place = [size](int64_t at, int64_t low, int64_t high) {
@@ -89,8 +86,7 @@ absl::StatusOr<Shape> BroadcastShape(const Shape& a, const Shape& b) {
     const int64_t left = i < a.size() ? a[a.size() - 1 - i] : 1;
     const int64_t right = i < b.size() ? b[b.size() - 1 - i] : 1;
     if (left != right && left != 1 && right != 1) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(ShapeText(a), " and ", ShapeText(b), " do not broadcast"));
+      return InvalidArgumentError(ShapeText(a), " and ", ShapeText(b), " do not broadcast");
     }
     shape[shape.size() - 1 - i] = left == 1 ? right : left;
   }

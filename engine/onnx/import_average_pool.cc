@@ -76,8 +76,7 @@ Imported ImportAveragePool(const OpContext& c) {
   const std::vector<float> down = Shares(high, rows, padding),
                            across = Shares(wide, columns, padding);
   const auto whole = [](float share) { return share == 1; };
-  if (!std::all_of(down.begin(), down.end(), whole) ||
-      !std::all_of(across.begin(), across.end(), whole)) {
+  if (!std::ranges::all_of(down, whole) || !std::ranges::all_of(across, whole)) {
     const Shape out = c.graph()->shape(y);
     PSGD_RETURN_IF_ERROR(c.importer.Spend(ElementCount(out)));
     std::vector<float> factors;

@@ -146,14 +146,12 @@ Imported ImportEinsum(const OpContext& c) {
     const std::string& letters = equation.operands[i];
     const Shape shape = c.shape(i);
     if (shape.size() != letters.size()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("has the letters ", letters, " for ", ShapeText(shape)));
+      return InvalidArgumentError("has the letters ", letters, " for ", ShapeText(shape));
     }
     for (size_t axis = 0; axis < letters.size(); ++axis) {
       const auto [size, added] = sizes.emplace(letters[axis], shape[axis]);
       if (!added && size->second != shape[axis]) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("has two sizes for ", letters.substr(axis, 1)));
+        return InvalidArgumentError("has two sizes for ", letters.substr(axis, 1));
       }
     }
     if (const int axis = BatchAxis(shape, c.in(i).outer, c.importer.batch()); axis >= 0) {

@@ -31,8 +31,8 @@ absl::StatusOr<std::vector<int64_t>> KernelOf(const OpContext& c, TensorId weigh
   const std::vector<int64_t> kernel = {w[2], w[3]};
   const std::vector<int64_t> said = IntsAttribute(c.node, "kernel_shape", kernel);
   if (said != kernel) {
-    return absl::InvalidArgumentError(absl::StrCat("says kernel_shape ", ShapeText(said),
-                                                   ", but its weights are ", ShapeText(w)));
+    return InvalidArgumentError("says kernel_shape ", ShapeText(said), ", but its weights are ",
+                                ShapeText(w));
   }
   return kernel;
 }

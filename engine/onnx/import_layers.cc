@@ -3,7 +3,6 @@
 #include <numeric>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "engine/onnx/attributes.h"
 #include "engine/onnx/broadcast.h"
 #include "engine/onnx/fold.h"
@@ -50,8 +49,7 @@ Imported ProductOfAll(const OpContext& c) {
   if (row) a.insert(a.begin(), 1);
   if (column) b.push_back(1);
   if (a.back() != b[b.size() - 2]) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("cannot multiply ", ShapeText(a), " and ", ShapeText(b)));
+    return InvalidArgumentError("cannot multiply ", ShapeText(a), " and ", ShapeText(b));
   }
   PSGD_ASSIGN_OR_RETURN(const Shape leading, TogetherShape(Shape(a.begin(), a.end() - 2),
                                                            Shape(b.begin(), b.end() - 2)));
@@ -154,8 +152,8 @@ Imported ImportGemm(const OpContext& c) {
     PSGD_ASSIGN_OR_RETURN(bias, c.importer.Tensor(scaled));
     const Shape given = c.graph()->shape(bias);
     if (const auto spread = BroadcastShape(given, shape); !spread.ok() || *spread != shape) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("has a bias of ", ShapeText(given), " for a product of ", ShapeText(shape)));
+      return InvalidArgumentError("has a bias of ", ShapeText(given), " for a product of ",
+                                  ShapeText(shape));
     }
     if (given == Shape{1, shape[1]}) {
       PSGD_ASSIGN_OR_RETURN(bias, AddReshape(c.graph(), c.name + ".bias", bias, {shape[1]}));
@@ -245,8 +243,7 @@ Imported ImportGroupNorm(const OpContext& c) {
                              ? channels
                              : IntAttribute(c.node, "num_groups", 0);
   if (groups < 1 || channels % groups != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("has ", groups, " groups of ", channels, " channels"));
+    return InvalidArgumentError("has ", groups, " groups of ", channels, " channels");
   }
   const int64_t width = ElementCount(in) / in[0] / groups;
   PSGD_ASSIGN_OR_RETURN(x, NormalizedRows(c, x, width, nullptr, nullptr));
@@ -255,8 +252,8 @@ Imported ImportGroupNorm(const OpContext& c) {
     PSGD_ASSIGN_OR_RETURN(TensorId given, c.Tensor(i));
     if (g->shape(given) == Shape{channels}) return given;
     if (g->shape(given) != Shape{groups}) {
-      return absl::InvalidArgumentError(absl::StrCat("has weights of ", ShapeText(g->shape(given)),
-                                                     " for ", channels, " channels"));
+      return InvalidArgumentError("has weights of ", ShapeText(g->shape(given)), " for ", channels,
+                                  " channels");
     }
     PSGD_ASSIGN_OR_RETURN(given, AddReshape(g, c.name + ".groups", given, {groups, 1}));
     PSGD_ASSIGN_OR_RETURN(given, Spread(c, given, {groups, channels / groups}));
@@ -284,8 +281,7 @@ Imported ImportDropout(const OpContext& c) {
       return c.Unsupported("its rate is not one number");
     rate = c.in(1).array->reals[0];
   }
-  if (!(rate >= 0 && rate < 1))
-    return absl::InvalidArgumentError(absl::StrCat("drops a share of ", rate));
+  if (!(rate >= 0 && rate < 1)) return InvalidArgumentError("drops a share of ", rate);
   const uint32_t layer = c.importer.NextDropout();
   if (!c.importer.training() || rate == 0) return std::vector<Value>{c.in(0)};
   PSGD_ASSIGN_OR_RETURN(const TensorId x, c.Tensor(0));

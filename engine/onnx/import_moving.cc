@@ -176,7 +176,7 @@ Imported ImportSplit(const OpContext& c) {
   for (int64_t i = 0; !given && i < parts; ++i) lengths.push_back(std::min(each, size - i * each));
   const bool uneven = !given && size % parts != 0 && c.importer.opset() < 18;
   if (static_cast<int64_t>(lengths.size()) != parts || uneven) {
-    return absl::InvalidArgumentError(absl::StrCat("does not split ", size, " into ", parts));
+    return InvalidArgumentError("does not split ", size, " into ", parts);
   }
   PSGD_ASSIGN_OR_RETURN(const TensorId x, c.Tensor(0));
   std::vector<Value> values;
@@ -190,8 +190,7 @@ Imported ImportSplit(const OpContext& c) {
     begin += length;
   }
   if (begin != size) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("splits ", size, " into lengths of ", begin, " together"));
+    return InvalidArgumentError("splits ", size, " into lengths of ", begin, " together");
   }
   return values;
 }
@@ -398,8 +397,7 @@ Imported GatherKnown(const OpContext& c, int axis) {
   for (int64_t at : index.ints) {
     places.push_back(at < 0 ? at + in[axis] : at);
     if (places.back() < 0 || places.back() >= in[axis]) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("its index ", at, " is beyond ", in[axis], " elements"));
+      return InvalidArgumentError("its index ", at, " is beyond ", in[axis], " elements");
     }
     range = range && places.back() == places[0] + static_cast<int64_t>(places.size()) - 1;
   }

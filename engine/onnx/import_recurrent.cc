@@ -42,8 +42,8 @@ absl::StatusOr<TensorId> WeightOf(const OpContext& c, size_t i, size_t axes, int
   PSGD_ASSIGN_OR_RETURN(const int64_t directions, Directions(c));
   Shape shape = c.graph()->shape(weight);
   if (shape.size() != axes + 1 || shape[0] != directions) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("has weights of ", ShapeText(shape), " for ", directions, " directions"));
+    return InvalidArgumentError("has weights of ", ShapeText(shape), " for ", directions,
+                                " directions");
   }
   if (directions > 1) {
     PSGD_ASSIGN_OR_RETURN(weight,
@@ -145,13 +145,11 @@ absl::StatusOr<RecurrentParameters> Weights(const OpContext& c, const Recurrent&
   PSGD_ASSIGN_OR_RETURN(const TensorId r, WeightOf(c, 2, 2, direction));
   const int64_t hidden = g->shape(r)[1], rows = op.gates() * hidden;
   if (g->shape(w)[0] != rows || g->shape(r)[0] != rows) {
-    return absl::InvalidArgumentError(absl::StrCat("weights of ", ShapeText(g->shape(w)), " and ",
-                                                   ShapeText(g->shape(r)),
-                                                   " do not belong together"));
+    return InvalidArgumentError("weights of ", ShapeText(g->shape(w)), " and ",
+                                ShapeText(g->shape(r)), " do not belong together");
   }
   if (const int64_t said = IntAttribute(c.node, "hidden_size", hidden); said != hidden) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("says hidden_size ", said, ", but its weights are for ", hidden));
+    return InvalidArgumentError("says hidden_size ", said, ", but its weights are for ", hidden);
   }
   RecurrentParameters p;
   PSGD_ASSIGN_OR_RETURN(p.weight_ih, Gates(c, op, w, 0, hidden));
@@ -165,7 +163,7 @@ absl::StatusOr<RecurrentParameters> Weights(const OpContext& c, const Recurrent&
                                       std::vector<float>(static_cast<size_t>(2 * rows))));
   }
   if (g->shape(bias) != Shape{2 * rows}) {
-    return absl::InvalidArgumentError(absl::StrCat("has a bias of ", ShapeText(g->shape(bias))));
+    return InvalidArgumentError("has a bias of ", ShapeText(g->shape(bias)));
   }
   PSGD_ASSIGN_OR_RETURN(p.bias_ih, Gates(c, op, bias, 0, hidden));
   PSGD_ASSIGN_OR_RETURN(p.bias_hh, Gates(c, op, bias, rows, hidden));

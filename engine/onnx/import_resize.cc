@@ -166,8 +166,7 @@ Imported ImportResize(const OpContext& c) {
   // Shrinking axes first leaves less for the others.
   std::vector<int> order(axes.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int>(i);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](int a, int b) { return axes[a].scale < axes[b].scale; });
+  std::ranges::stable_sort(order, [&](int a, int b) { return axes[a].scale < axes[b].scale; });
   for (int axis : order) {
     if (axes[axis].from == axes[axis].to) continue;
     if (axis == batch) return c.Unsupported("resizes the batch");

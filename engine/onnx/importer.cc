@@ -106,8 +106,8 @@ absl::StatusOr<TensorId> Importer::NewParameter(const Value& value, bool statist
   const Shape shape = array.shape.empty() ? Shape{1} : array.shape;
   if (TooLarge(shape)) {
     parameters_.erase(place);
-    return absl::InvalidArgumentError(
-        absl::StrCat(SafeName(value.parameter), ": ", ShapeText(shape), " are not weights"));
+    return InvalidArgumentError(SafeName(value.parameter), ": ", ShapeText(shape),
+                                " are not weights");
   }
   Initial initial = {.kind = Initial::Kind::kGiven};
   initial.checksum = ChecksumOf(std::as_bytes(std::span(array.reals)));
@@ -134,10 +134,10 @@ absl::StatusOr<TensorId> Importer::Statistic(const Value& value) {
 absl::Status Importer::Spend(int64_t elements) {
   constexpr int64_t kBudget = int64_t{1} << 27;
   if (elements > kBudget - spent_) {
-    return absl::ResourceExhaustedError(absl::StrCat(
+    return ResourceExhaustedError(
         "needs too many known values: what this file has computed while importing, as masks and "
         "positions, are more than ",
-        kBudget, " in all; store them as initializers"));
+        kBudget, " in all; store them as initializers");
   }
   spent_ += elements;
   return absl::OkStatus();
@@ -233,8 +233,7 @@ absl::StatusOr<std::vector<Value>> Importer::ImportNode(const NodeProto& node,
     std::vector<Value> values;
     for (const ArrayPtr& array : folded) {
       if (node.op_type() == "Constant" &&
-          std::any_of(array->reals.begin(), array->reals.end(),
-                      [](float value) { return std::isnan(value); })) {
+          std::ranges::any_of(array->reals, [](float value) { return std::isnan(value); })) {
         return absl::InvalidArgumentError("holds NaN");
       }
       PSGD_RETURN_IF_ERROR(Spend(array->count()));
@@ -393,11 +392,11 @@ absl::StatusOr<ModelGraph> Importer::Run() {
       if (told.size() == kMostProblems) break;
       told.push_back(absl::StrCat(NodeLabel(*problem.node), ": ", problem.why));
     }
-    return absl::InvalidArgumentError(absl::StrCat(
+    return InvalidArgumentError(
         "the model ", file_.path(), " has ", problems_.size(),
         problems_.size() == 1 ? " node" : " nodes", " that cannot be imported:\n  ",
         absl::StrJoin(told, "\n  "),
-        "\nreplace them in the network and export it again; docs/engine.md lists what is taken"));
+        "\nreplace them in the network and export it again; docs/engine.md lists what is taken");
   }
   return Finish();
 }

@@ -17,35 +17,35 @@ absl::Status CheckOwnLoss(const OnnxFile& file, const NodeProto& node, const Mod
                           int classes) {
   const std::string& op = node.op_type();
   if (TextAttribute(node, "reduction", "mean") != "mean" || node.input_size() > 2) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the model ", file.path(), " ends in a ", op,
-                     " of its own kind; psgd trains on the mean over the labels, each counted "
-                     "alike: export it with reduction mean and without weights, or without its "
-                     "loss"));
+    return InvalidArgumentError(
+        "the model ", file.path(), " ends in a ", op,
+        " of its own kind; psgd trains on the mean over the labels, each counted "
+        "alike: export it with reduction mean and without weights, or without its "
+        "loss");
   }
   if (config.loss() != ModelConfig::CROSS_ENTROPY) {
-    return absl::InvalidArgumentError(absl::StrCat(
+    return InvalidArgumentError(
         "the model ", file.path(), " ends in its loss, a ", op,
-        ", and model.loss names another; leave model.loss out, or export it without its loss"));
+        ", and model.loss names another; leave model.loss out, or export it without its loss");
   }
   // Only an ignored label within the classes matters. Labels outside, as 255 of masks or PyTorch's
   // -100, are never counted.
   const int64_t ignored = IntAttribute(node, "ignore_index", -1);
   if (ignored >= 0 && ignored < classes && ignored != config.ignored_label()) {
-    return absl::InvalidArgumentError(absl::StrCat(
+    return InvalidArgumentError(
         "the model ", file.path(), " ends in a ", op, " that leaves out label ", ignored,
-        "; say so with model.ignored_label: ", ignored, ", or export it without its loss"));
+        "; say so with model.ignored_label: ", ignored, ", or export it without its loss");
   }
   return absl::OkStatus();
 }
 
 // A likelihood needs logarithms of probabilities, from a LogSoftmax or the Log of a Softmax.
 absl::Status NotALikelihood(const OnnxFile& file, const NodeProto& loss) {
-  return absl::InvalidArgumentError(absl::StrCat(
+  return InvalidArgumentError(
       "the model ", file.path(), " ends in its loss, ", NodeLabel(loss),
       ", but no LogSoftmax makes what it is of, ", SafeName(loss.input(0)),
       ": psgd would train on another loss, softmax cross-entropy; put a LogSoftmax before it, or "
-      "export the network without its loss"));
+      "export the network without its loss");
 }
 
 // The name of the logits. If the file ends in a loss, or in a layer that turns logits into
@@ -118,13 +118,13 @@ absl::Status Importer::CheckInput(const ValueInfoProto& input, const psgd::Tenso
   const std::string where =
       absl::StrCat("the model ", file_.path(), ": its input ", SafeName(input.name()));
   if (takes_tokens != tokens || (!takes_tokens && type != TensorProto::FLOAT)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(where,
-                     takes_tokens                 ? " takes whole numbers (tokens)"
-                     : type == TensorProto::FLOAT ? " takes images"
-                                                  : " is neither float nor whole numbers",
-                     ", but samples are ", Kind(options_.shape),
-                     "; choose another data.format or another model"));
+    return InvalidArgumentError(where,
+                                takes_tokens ? " takes whole numbers (tokens)"
+                                : type == TensorProto::FLOAT
+                                    ? " takes images"
+                                    : " is neither float nor whole numbers",
+                                ", but samples are ", Kind(options_.shape),
+                                "; choose another data.format or another model");
   }
   const Shape& ours = sample.shape;
   *shape = ours;
@@ -149,16 +149,16 @@ absl::Status Importer::CheckInput(const ValueInfoProto& input, const psgd::Tenso
     }
     const bool channels_last = dims.size() == 4 && ours.size() == 4 && given.size() == 4 &&
                                given[1] == ours[3] && given[2] == ours[1] && given[3] == ours[2];
-    return absl::InvalidArgumentError(absl::StrCat(
+    return InvalidArgumentError(
         where, " is ", text, ", but a batch of samples is ", ShapeText(ours),
         channels_last ? ": the samples have their channels last; make them the second axis: "
                         "x.transpose(0, 3, 1, 2)"
                       : " (the batch comes first); export the model for samples of this size, or "
-                        "with dynamic_axes for all axes"));
+                        "with dynamic_axes for all axes");
   }
   file_batch_ = fixed(0) ? dims[0].dim_value() : batch();
   if (file_batch_ > (int64_t{1} << 20)) {
-    return absl::InvalidArgumentError(absl::StrCat(where, " has a batch of ", file_batch_));
+    return InvalidArgumentError(where, " has a batch of ", file_batch_);
   }
   *shape = given;
   return absl::OkStatus();
@@ -171,9 +171,8 @@ absl::Status Importer::CheckFrozen() const {
     const bool any = std::any_of(names.begin(), names.end(),
                                  [&](const std::string& name) { return GlobMatches(glob, name); });
     if (any) continue;
-    return absl::InvalidArgumentError(absl::StrCat("model.frozen: nothing in ", file_.path(),
-                                                   " is called \"", glob, "\"",
-                                                   Suggest(glob, names)));
+    return InvalidArgumentError("model.frozen: nothing in ", file_.path(), " is called \"", glob,
+                                "\"", Suggest(glob, names));
   }
   return absl::OkStatus();
 }
@@ -206,8 +205,7 @@ absl::Status Importer::Start() {
   const std::vector<psgd::Tensor> samples = Samples(options_.shape, batch());
   const Shape& ours = samples[0].shape;
   if (TooLarge(ours) || options_.shape.classes < 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a batch of ", ShapeText(ours), " is empty or too large"));
+    return InvalidArgumentError("a batch of ", ShapeText(ours), " is empty or too large");
   }
   std::vector<TensorId> ids;
   for (const psgd::Tensor& sample : samples) ids.push_back(model_.graph.AddTensor(sample));
@@ -219,18 +217,18 @@ absl::Status Importer::Start() {
     const bool real = candidate->type().tensor_type().elem_type() == TensorProto::FLOAT;
     const ValueInfoProto*& input = real ? inputs.back() : inputs.front();
     if (input != nullptr) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("the model ", file_.path(), " has several inputs (", SafeName(input->name()),
-                       ", ", SafeName(candidate->name()),
-                       "); psgd gives it one: images or tokens, or indices and their values"));
+      return InvalidArgumentError(
+          "the model ", file_.path(), " has several inputs (", SafeName(input->name()), ", ",
+          SafeName(candidate->name()),
+          "); psgd gives it one: images or tokens, or indices and their values");
     }
     input = candidate;
   }
   if (inputs[0] == nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat(
+    return InvalidArgumentError(
         "the output of the model ", file_.path(), " does not depend on any input",
         options_.shape.IsSparse() ? " of whole numbers (indices), but samples are sparse vectors"
-                                  : ""));
+                                  : "");
   }
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i] == nullptr) continue;
@@ -254,19 +252,18 @@ absl::Status Importer::CheckProbabilities(const Shape& logits, int64_t classes_a
   int64_t axis = IntAttribute(*probabilities_, "axis", rest ? 1 : -1);
   if (axis < 0) axis += rank;
   if (axis == classes_axis && (!rest || axis == rank - 1)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
+  return InvalidArgumentError(
       "the model ", file_.path(), " ends in a ", probabilities_->op_type(), " over axis ", axis,
       rest && axis < rank - 1 ? " and those behind it" : "", " of ", ShapeText(logits),
       ", but psgd's loss is of probabilities over the classes, axis ", classes_axis,
-      "; export it without its last layer, or with that axis"));
+      "; export it without its last layer, or with that axis");
 }
 
 absl::StatusOr<ModelGraph> Importer::Finish() {
   const Value& output = values_[output_];
   if (output.tensor == kNoTensor) {
-    return absl::InvalidArgumentError(absl::StrCat("the output ", SafeName(output_),
-                                                   " of the model ", file_.path(),
-                                                   " does not depend on its input"));
+    return InvalidArgumentError("the output ", SafeName(output_), " of the model ", file_.path(),
+                                " does not depend on its input");
   }
   PSGD_ASSIGN_OR_RETURN(const TensorId logits, Tensor(output));
   Shape places = model_.graph.shape(logits);
@@ -281,16 +278,15 @@ absl::StatusOr<ModelGraph> Importer::Finish() {
                                               : batch();
   if (output.outer != 1 || places.empty() || places.size() > 3 || count != wanted ||
       classes < sample.classes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the model ", file_.path(), ": its last output, ", SafeName(output_), ", is ",
-                     ShapeText(model_.graph.shape(logits)), ", but the data have ", sample.classes,
-                     " classes and ", wanted, " labels a batch; logits are N C, N T C or N C H W"));
+    return InvalidArgumentError("the model ", file_.path(), ": its last output, ",
+                                SafeName(output_), ", is ", ShapeText(model_.graph.shape(logits)),
+                                ", but the data have ", sample.classes, " classes and ", wanted,
+                                " labels a batch; logits are N C, N T C or N C H W");
   }
   if (model_.graph.parameters.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the model ", file_.path(),
-                     " has no weights to train: initializers that reach its output are "
-                     "frozen, or were exported as constants"));
+    return InvalidArgumentError("the model ", file_.path(),
+                                " has no weights to train: initializers that reach its output are "
+                                "frozen, or were exported as constants");
   }
   PSGD_RETURN_IF_ERROR(AddLoss(options_.config, sample, options_.mode, logits, &model_));
   return std::move(model_);

@@ -168,11 +168,11 @@ absl::Status Importer::CheckNumbers() const {
     const auto wrong = std::find_if(array->reals.begin(), array->reals.end(),
                                     [](float value) { return std::isnan(value); });
     if (wrong == array->reals.end()) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
+    return InvalidArgumentError(
         "the model ", file_.path(), " has NaN in ", SafeName(name), " (value ",
         wrong - array->reals.begin(), " of ", ShapeText(array->shape),
         "): its training had diverged when it was written, or the file is damaged; export it again "
-        "from weights that are numbers"));
+        "from weights that are numbers");
   }
   return absl::OkStatus();
 }
@@ -202,13 +202,13 @@ absl::Status Importer::CheckLost() const {
         IsFrozen(options_.config, name) || WhyHeld(name, *array) != kLost) {
       continue;
     }
-    return absl::InvalidArgumentError(absl::StrCat(
+    return InvalidArgumentError(
         "the model ", file_.path(), ": PyTorch trains its parameter ", SafeName(name), " (",
         ShapeText(array->shape),
         "), and psgd would not: it does not train exponents, bounds of Clip, and what goes through "
         "Trilu, CumSum, ReduceProd or ScatterND; compute it otherwise, as w * mask for "
         "torch.tril(w), or keep it as it is with model.frozen: [",
-        SafeName(name), "]"));
+        SafeName(name), "]");
   }
   return absl::OkStatus();
 }

@@ -54,18 +54,17 @@ absl::StatusOr<OnnxFile> OnnxFile::Read(const std::string& path) {
   std::error_code failed;
   const uintmax_t size = std::filesystem::file_size(path, failed);
   if (failed) {
-    return absl::NotFoundError(absl::StrCat("cannot read the model ", path, ": ", failed.message(),
-                                            "; model.onnx is a path on every machine of the run"));
+    return NotFoundError("cannot read the model ", path, ": ", failed.message(),
+                         "; model.onnx is a path on every machine of the run");
   }
   if (size > kLargestFile) {
-    return absl::InvalidArgumentError(absl::StrCat("the model ", path, " has ", size,
-                                                   " bytes; an ONNX file has less than 2 GiB"));
+    return InvalidArgumentError("the model ", path, " has ", size,
+                                " bytes; an ONNX file has less than 2 GiB");
   }
   std::ifstream file(path, std::ios::binary);
   std::string bytes(size, '\0');
   if (!file.read(bytes.data(), static_cast<std::streamsize>(size))) {
-    return absl::NotFoundError(
-        absl::StrCat("cannot read the model ", path, "; may this user read the file?"));
+    return NotFoundError("cannot read the model ", path, "; may this user read the file?");
   }
   return Parse(bytes, path);
 }

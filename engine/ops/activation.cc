@@ -1,6 +1,5 @@
 #include "engine/ops/activation.h"
 
-#include "absl/strings/str_cat.h"
 #include "engine/ops/rules.h"
 
 namespace psgd {
@@ -8,12 +7,11 @@ namespace psgd {
 absl::StatusOr<TensorId> AddActivation(Graph* graph, const std::string& name, const Activation& op,
                                        TensorId x) {
   if (op.kind == Activation::Kind::kLeakyRelu && !(op.alpha >= 0)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(name, ": a slope of ", op.alpha, " is negative"));
+    return InvalidArgumentError(name, ": a slope of ", op.alpha, " is negative");
   }
   if (op.kind == Activation::Kind::kClip && !(op.alpha <= op.beta)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(name, ": cannot clip to at least ", op.alpha, " and at most ", op.beta));
+    return InvalidArgumentError(name, ": cannot clip to at least ", op.alpha, " and at most ",
+                                op.beta);
   }
   const TensorId y = graph->AddTensor(name, graph->shape(x));
   graph->AddNode(name, op, {x}, {y});

@@ -1,6 +1,5 @@
 #include "engine/ops/adaptive_average_pool.h"
 
-#include "absl/strings/str_cat.h"
 #include "engine/ops/rules.h"
 
 namespace psgd {
@@ -9,8 +8,8 @@ absl::StatusOr<TensorId> AddAdaptiveAveragePool(Graph* graph, const std::string&
                                                 const Extent& size, TensorId x) {
   const Shape in = graph->shape(x);
   if (in.size() != 4 || size.height < 1 || size.width < 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(name, ": cannot pool ", ShapeText(in), " to ", size.height, "x", size.width));
+    return InvalidArgumentError(name, ": cannot pool ", ShapeText(in), " to ", size.height, "x",
+                                size.width);
   }
   if (in[2] % size.height == 0 && in[3] % size.width == 0) {
     const Extent part(static_cast<int>(in[2] / size.height), static_cast<int>(in[3] / size.width));

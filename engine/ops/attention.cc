@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include "absl/strings/str_cat.h"
 #include "engine/ops/rules.h"
 
 namespace psgd {
@@ -10,9 +9,8 @@ namespace psgd {
 absl::StatusOr<TensorId> AddAttention(Graph* graph, const std::string& name, const Attention& op,
                                       TensorId q, TensorId k, TensorId v, TensorId lengths) {
   if (graph->shape(q).size() != 4) {
-    return absl::InvalidArgumentError(absl::StrCat(name, ": queries of ",
-                                                   ShapeText(graph->shape(q)),
-                                                   " are not sample, head, place and value"));
+    return InvalidArgumentError(name, ": queries of ", ShapeText(graph->shape(q)),
+                                " are not sample, head, place and value");
   }
   const float scale = 1 / std::sqrt(static_cast<float>(graph->shape(q)[3]));
   PSGD_ASSIGN_OR_RETURN(

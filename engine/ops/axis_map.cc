@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "absl/strings/str_cat.h"
 #include "engine/ops/rules.h"
 
 namespace psgd {
@@ -48,9 +47,8 @@ absl::StatusOr<TensorId> AddAxisMap(Graph* graph, const std::string& name, int a
   if (!has_axis || matrix.columns != shape[axis] || matrix.rows() < 1 ||
       std::any_of(matrix.source.begin(), matrix.source.end(),
                   [&](int32_t source) { return source < 0 || source >= matrix.columns; })) {
-    return absl::InvalidArgumentError(absl::StrCat(name, ": a matrix of ", matrix.rows(), "x",
-                                                   matrix.columns, " does not fit axis ", axis,
-                                                   " of ", ShapeText(shape)));
+    return InvalidArgumentError(name, ": a matrix of ", matrix.rows(), "x", matrix.columns,
+                                " does not fit axis ", axis, " of ", ShapeText(shape));
   }
   shape[axis] = matrix.rows();
   const TensorId y = graph->AddTensor(name, shape);

@@ -1,6 +1,5 @@
 #include "engine/ops/batchnorm.h"
 
-#include "absl/strings/str_cat.h"
 #include "engine/ops/norm_gradient.h"
 #include "engine/ops/rules.h"
 
@@ -15,9 +14,8 @@ absl::Status CheckBatchNorm(const Graph& graph, const std::string& name, TensorI
     fits = fits && graph.shape(parameter) == Shape{in[1]};
   }
   if (fits) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(name, ": ", ShapeText(graph.shape(p.gamma)),
-                                                 " channels do not fit an input of ",
-                                                 ShapeText(in)));
+  return InvalidArgumentError(name, ": ", ShapeText(graph.shape(p.gamma)),
+                              " channels do not fit an input of ", ShapeText(in));
 }
 
 }  // namespace
@@ -29,8 +27,8 @@ absl::StatusOr<BatchNormOutputs> AddBatchNorm(Graph* graph, const std::string& n
   const Shape in = graph->shape(x);
   const Shape channels = {in[1]};
   if (in[0] * in[2] * in[3] < 2) {
-    return absl::InvalidArgumentError(absl::StrCat(name, ": one value a channel has no variance (",
-                                                   ShapeText(in), "); use a larger batch"));
+    return InvalidArgumentError(name, ": one value a channel has no variance (", ShapeText(in),
+                                "); use a larger batch");
   }
   const TensorId y = graph->AddTensor(name, in);
   const TensorId mean = graph->AddTensor(name + ".mean", channels);

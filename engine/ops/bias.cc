@@ -1,6 +1,5 @@
 #include "engine/ops/bias.h"
 
-#include "absl/strings/str_cat.h"
 #include "engine/ops/rules.h"
 
 namespace psgd {
@@ -8,8 +7,8 @@ namespace psgd {
 absl::StatusOr<TensorId> AddBias(Graph* graph, const std::string& name, TensorId x, TensorId bias) {
   const Shape in = graph->shape(x);
   if (in.size() < 2 || graph->shape(bias) != Shape{in[1]}) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        name, ": a bias of ", ShapeText(graph->shape(bias)), " does not fit ", ShapeText(in)));
+    return InvalidArgumentError(name, ": a bias of ", ShapeText(graph->shape(bias)),
+                                " does not fit ", ShapeText(in));
   }
   const TensorId y = graph->AddTensor(name, in);
   graph->AddNode(name, Bias{}, {x, bias}, {y});

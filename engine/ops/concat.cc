@@ -1,6 +1,5 @@
 #include "engine/ops/concat.h"
 
-#include "absl/strings/str_cat.h"
 #include "engine/ops/rules.h"
 
 namespace psgd {
@@ -10,17 +9,15 @@ absl::StatusOr<TensorId> AddConcat(Graph* graph, const std::string& name, const 
   if (parts.empty()) return absl::InvalidArgumentError(name + ": nothing to concatenate");
   Shape whole = graph->shape(parts[0]);
   if (op.axis < 0 || op.axis >= static_cast<int>(whole.size())) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(name, ": ", ShapeText(whole), " has no axis ", op.axis));
+    return InvalidArgumentError(name, ": ", ShapeText(whole), " has no axis ", op.axis);
   }
   whole[op.axis] = 0;
   for (TensorId part : parts) {
     Shape rest = graph->shape(part);
     if (rest.size() == whole.size()) rest[op.axis] = whole[op.axis];
     if (rest != whole) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(name, ": cannot concatenate ", ShapeText(graph->shape(parts[0])), " and ",
-                       ShapeText(graph->shape(part)), " along axis ", op.axis));
+      return InvalidArgumentError(name, ": cannot concatenate ", ShapeText(graph->shape(parts[0])),
+                                  " and ", ShapeText(graph->shape(part)), " along axis ", op.axis);
     }
     whole[op.axis] += graph->shape(part)[op.axis];
   }

@@ -1,6 +1,5 @@
 #include "engine/ops/constant.h"
 
-#include "absl/strings/str_cat.h"
 #include "engine/ops/rules.h"
 
 namespace psgd {
@@ -8,8 +7,7 @@ namespace psgd {
 absl::StatusOr<TensorId> AddConstant(Graph* graph, const std::string& name, const Constant& op,
                                      Shape shape) {
   if (ElementCount(shape) != static_cast<int64_t>(op.values->size())) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(name, ": ", op.values->size(), " values for ", ShapeText(shape)));
+    return InvalidArgumentError(name, ": ", op.values->size(), " values for ", ShapeText(shape));
   }
   const TensorId y = graph->AddTensor(name, std::move(shape));
   graph->AddNode(name, op, {}, {y});

@@ -1,6 +1,5 @@
 #include "engine/ops/conv2d.h"
 
-#include "absl/strings/str_cat.h"
 #include "engine/ops/rules.h"
 
 namespace psgd {
@@ -11,13 +10,12 @@ absl::StatusOr<TensorId> AddConv2d(Graph* graph, const std::string& name, const 
   const Shape& w = graph->shape(weight);
   if (in.size() != 4 || w.size() != 4 || op.groups < 1 || in[1] != w[1] * op.groups ||
       w[0] % op.groups != 0 || w[2] != op.window.kernel.height || w[3] != op.window.kernel.width) {
-    return absl::InvalidArgumentError(absl::StrCat(name, ": weights ", ShapeText(w), " in ",
-                                                   op.groups, " groups do not fit an input of ",
-                                                   ShapeText(in)));
+    return InvalidArgumentError(name, ": weights ", ShapeText(w), " in ", op.groups,
+                                " groups do not fit an input of ", ShapeText(in));
   }
   if (bias != kNoTensor && graph->shape(bias) != Shape{w[0]}) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        name, ": a bias of ", ShapeText(graph->shape(bias)), " for ", w[0], " output channels"));
+    return InvalidArgumentError(name, ": a bias of ", ShapeText(graph->shape(bias)), " for ", w[0],
+                                " output channels");
   }
   const auto image = SlideOver(op.window, in[2], in[3]);
   if (!image.ok()) return Annotate(image.status(), name);
@@ -36,9 +34,8 @@ absl::StatusOr<TensorId> AddConvTranspose2d(Graph* graph, const std::string& nam
   const Window& window = op.window;
   if (in.size() != 4 || w.size() != 4 || op.groups < 1 || in[1] != w[0] || w[0] % op.groups != 0 ||
       w[2] != window.kernel.height || w[3] != window.kernel.width) {
-    return absl::InvalidArgumentError(absl::StrCat(name, ": weights ", ShapeText(w), " in ",
-                                                   op.groups, " groups do not fit an input of ",
-                                                   ShapeText(in)));
+    return InvalidArgumentError(name, ": weights ", ShapeText(w), " in ", op.groups,
+                                " groups do not fit an input of ", ShapeText(in));
   }
   const auto size = [](int64_t size, int64_t kernel, int64_t stride, int64_t pad, int64_t dilation,
                        int64_t more) {
@@ -51,9 +48,9 @@ absl::StatusOr<TensorId> AddConvTranspose2d(Graph* graph, const std::string& nam
                           window.dilation.width, output_pad.width)};
   const auto back = SlideOver(window, out[2], out[3]);
   if (!back.ok() || back->height != in[2] || back->width != in[3]) {
-    return absl::InvalidArgumentError(absl::StrCat(
+    return InvalidArgumentError(
         name, ": no image of ", out[2], "x", out[3], " is convolved to ", ShapeText(in),
-        "; output padding is below the stride, and padding leaves something of the image"));
+        "; output padding is below the stride, and padding leaves something of the image");
   }
   const TensorId y = graph->AddTensor(name, out);
   graph->AddNode(name, Conv2dBackwardData{op}, {weight, x}, {y});

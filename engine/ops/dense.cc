@@ -2,7 +2,6 @@
 
 #include <variant>
 
-#include "absl/strings/str_cat.h"
 #include "engine/ops/rules.h"
 
 namespace psgd {
@@ -12,13 +11,12 @@ absl::StatusOr<TensorId> AddDense(Graph* graph, const std::string& name, TensorI
   const Shape& in = graph->shape(x);
   const Shape& w = graph->shape(weight);
   if (in.size() != 2 || w.size() != 2 || in[1] != w[1]) {
-    return absl::InvalidArgumentError(absl::StrCat(name, ": weights ", ShapeText(w),
-                                                   " do not fit an input of ", ShapeText(in),
-                                                   "; images must be flattened first"));
+    return InvalidArgumentError(name, ": weights ", ShapeText(w), " do not fit an input of ",
+                                ShapeText(in), "; images must be flattened first");
   }
   if (bias != kNoTensor && graph->shape(bias) != Shape{w[0]}) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        name, ": a bias of ", ShapeText(graph->shape(bias)), " for ", w[0], " outputs"));
+    return InvalidArgumentError(name, ": a bias of ", ShapeText(graph->shape(bias)), " for ", w[0],
+                                " outputs");
   }
   const TensorId y = graph->AddTensor(name, {in[0], w[0]});
   std::vector<TensorId> inputs = {x, weight};

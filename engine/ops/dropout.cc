@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "absl/strings/str_cat.h"
 #include "engine/ops/rules.h"
 
 namespace psgd {
@@ -10,8 +9,7 @@ namespace psgd {
 absl::StatusOr<TensorId> AddDropout(Graph* graph, const std::string& name, const Dropout& op,
                                     TensorId x) {
   if (!(op.rate >= 0 && op.rate < 1)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(name, ": a dropout rate of ", op.rate, " is not in [0, 1)"));
+    return InvalidArgumentError(name, ": a dropout rate of ", op.rate, " is not in [0, 1)");
   }
   const Shape shape = graph->shape(x);
   const TensorId y = graph->AddTensor(name, shape);

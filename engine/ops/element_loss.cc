@@ -1,6 +1,5 @@
 #include "engine/ops/element_loss.h"
 
-#include "absl/strings/str_cat.h"
 #include "engine/ops/rules.h"
 
 namespace psgd {
@@ -13,8 +12,8 @@ absl::Status CheckTargets(const Graph& graph, const std::string& name, TensorId 
       graph.tensors[targets].element == Element::kReal) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(absl::StrCat(
-      name, ": targets ", ShapeText(graph.shape(targets)), " do not fit outputs ", ShapeText(in)));
+  return InvalidArgumentError(name, ": targets ", ShapeText(graph.shape(targets)),
+                              " do not fit outputs ", ShapeText(in));
 }
 
 }  // namespace

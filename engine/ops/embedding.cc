@@ -10,9 +10,8 @@ absl::StatusOr<TensorId> AddEmbedding(Graph* graph, const std::string& name, Ten
   const Shape& table = graph->shape(weight);
   Shape shape = graph->shape(index);
   if (table.size() != 2 || graph->tensors[index].element != Element::kInt32) {
-    return absl::InvalidArgumentError(absl::StrCat(name, ": cannot look up ", ShapeText(shape),
-                                                   " in a table of ", ShapeText(table),
-                                                   "; indices are int32, tables have two axes"));
+    return InvalidArgumentError(name, ": cannot look up ", ShapeText(shape), " in a table of ",
+                                ShapeText(table), "; indices are int32, tables have two axes");
   }
   shape.push_back(table[1]);
   const TensorId y = graph->AddTensor(name, std::move(shape));
@@ -26,10 +25,10 @@ absl::StatusOr<TensorId> AddEmbeddingBag(Graph* graph, const std::string& name, 
   const Shape& entries = graph->shape(index);
   if (table.size() != 2 || entries.size() != 2 || graph->shape(value) != entries ||
       graph->tensors[index].element != Element::kInt32) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(name, ": cannot sum rows of a table of ", ShapeText(table), " by indices of ",
-                     ShapeText(entries), " and values of ", ShapeText(graph->shape(value)),
-                     "; all have two axes, indices are int32, and each has a value"));
+    return InvalidArgumentError(name, ": cannot sum rows of a table of ", ShapeText(table),
+                                " by indices of ", ShapeText(entries), " and values of ",
+                                ShapeText(graph->shape(value)),
+                                "; all have two axes, indices are int32, and each has a value");
   }
   const TensorId y = graph->AddTensor(name, {entries[0], table[1]});
   graph->AddNode(name, Embedding{}, {index, weight, value}, {y});

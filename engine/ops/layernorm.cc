@@ -1,6 +1,5 @@
 #include "engine/ops/layernorm.h"
 
-#include "absl/strings/str_cat.h"
 #include "engine/ops/norm_gradient.h"
 #include "engine/ops/rules.h"
 
@@ -11,9 +10,9 @@ absl::StatusOr<TensorId> AddLayerNorm(Graph* graph, const std::string& name, con
   const Shape in = graph->shape(x);
   if (in.size() < 2 || graph->shape(gamma) != Shape{in.back()} ||
       graph->shape(beta) != Shape{in.back()}) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        name, ": ", ShapeText(graph->shape(gamma)), " and ", ShapeText(graph->shape(beta)),
-        " weights do not fit the last axis of ", ShapeText(in)));
+    return InvalidArgumentError(name, ": ", ShapeText(graph->shape(gamma)), " and ",
+                                ShapeText(graph->shape(beta)),
+                                " weights do not fit the last axis of ", ShapeText(in));
   }
   const Shape rows(in.begin(), in.end() - 1);
   const TensorId y = graph->AddTensor(name, in);

@@ -1,6 +1,5 @@
 #include "engine/ops/lengths.h"
 
-#include "absl/strings/str_cat.h"
 #include "engine/ops/rules.h"
 
 namespace psgd {
@@ -10,8 +9,8 @@ absl::StatusOr<TensorId> AddLengths(Graph* graph, const std::string& name, const
   const Shape& in = graph->shape(x);
   if (in.size() != 2 || graph->tensors[x].element != Element::kInt32 || op.places < 0 ||
       op.places > in[1]) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(name, ": ", ShapeText(in), " are not rows of ", op.places, " tokens or more"));
+    return InvalidArgumentError(name, ": ", ShapeText(in), " are not rows of ", op.places,
+                                " tokens or more");
   }
   const TensorId y = graph->AddTensor(name, {in[0]}, Element::kInt32);
   graph->AddNode(name, op, {x}, {y});

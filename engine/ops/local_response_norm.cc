@@ -1,6 +1,5 @@
 #include "engine/ops/local_response_norm.h"
 
-#include "absl/strings/str_cat.h"
 #include "engine/ops/rules.h"
 
 namespace psgd {
@@ -9,9 +8,9 @@ absl::StatusOr<TensorId> AddLocalResponseNorm(Graph* graph, const std::string& n
                                               const LocalResponseNorm& op, TensorId x) {
   const Shape in = graph->shape(x);
   if (in.size() != 4 || op.size < 1 || op.size % 2 == 0 || !(op.k > 0) || !(op.alpha >= 0)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        name, ": cannot normalise ", ShapeText(in), " over ", op.size, " channels with alpha ",
-        op.alpha, " and k ", op.k, "; it needs images, an odd size, and a positive k"));
+    return InvalidArgumentError(name, ": cannot normalise ", ShapeText(in), " over ", op.size,
+                                " channels with alpha ", op.alpha, " and k ", op.k,
+                                "; it needs images, an odd size, and a positive k");
   }
   const TensorId y = graph->AddTensor(name, in);
   const TensorId scale = graph->AddTensor(name + ".scale", in, Element::kOpaque);

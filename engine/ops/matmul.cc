@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "absl/strings/str_cat.h"
 #include "engine/ops/rules.h"
 
 namespace psgd {
@@ -25,9 +24,9 @@ absl::StatusOr<TensorId> AddMatMul(Graph* graph, const std::string& name, const 
   if (left.size() < 2 || left.size() != right.size() ||
       !std::equal(left.begin(), left.end() - 2, right.begin()) ||
       SizeOf(left, op.transpose_a).columns != SizeOf(right, op.transpose_b).rows) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        name, ": cannot multiply ", ShapeText(left), op.transpose_a ? " transposed" : "", " and ",
-        ShapeText(right), op.transpose_b ? " transposed" : ""));
+    return InvalidArgumentError(name, ": cannot multiply ", ShapeText(left),
+                                op.transpose_a ? " transposed" : "", " and ", ShapeText(right),
+                                op.transpose_b ? " transposed" : "");
   }
   Shape shape = left;
   shape[shape.size() - 2] = SizeOf(left, op.transpose_a).rows;

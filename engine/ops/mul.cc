@@ -1,15 +1,13 @@
 #include "engine/ops/mul.h"
 
-#include "absl/strings/str_cat.h"
 #include "engine/ops/rules.h"
 
 namespace psgd {
 
 absl::StatusOr<TensorId> AddMul(Graph* graph, const std::string& name, TensorId a, TensorId b) {
   if (graph->shape(a) != graph->shape(b)) {
-    return absl::InvalidArgumentError(absl::StrCat(name, ": cannot multiply ",
-                                                   ShapeText(graph->shape(a)), " and ",
-                                                   ShapeText(graph->shape(b))));
+    return InvalidArgumentError(name, ": cannot multiply ", ShapeText(graph->shape(a)), " and ",
+                                ShapeText(graph->shape(b)));
   }
   const TensorId y = graph->AddTensor(name, graph->shape(a));
   graph->AddNode(name, Mul{}, {a, b}, {y});

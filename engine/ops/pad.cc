@@ -1,6 +1,5 @@
 #include "engine/ops/pad.h"
 
-#include "absl/strings/str_cat.h"
 #include "engine/ops/rules.h"
 
 namespace psgd {
@@ -14,9 +13,8 @@ absl::StatusOr<TensorId> AddPad(Graph* graph, const std::string& name, const Pad
     shape[i] += op.before[i] + after[i];
   }
   if (!fits) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(name, ": cannot pad ", ShapeText(graph->shape(x)), " by ",
-                     ShapeText(op.before), " and ", ShapeText(after)));
+    return InvalidArgumentError(name, ": cannot pad ", ShapeText(graph->shape(x)), " by ",
+                                ShapeText(op.before), " and ", ShapeText(after));
   }
   const TensorId y = graph->AddTensor(name, shape);
   graph->AddNode(name, op, {x}, {y});

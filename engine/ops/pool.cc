@@ -1,6 +1,5 @@
 #include "engine/ops/pool.h"
 
-#include "absl/strings/str_cat.h"
 #include "engine/ops/rules.h"
 
 namespace psgd {
@@ -8,14 +7,13 @@ absl::StatusOr<TensorId> AddPool(Graph* graph, const std::string& name, const Po
                                  TensorId x) {
   const Shape in = graph->shape(x);
   if (in.size() != 4) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(name, ": pooling needs images, not ", ShapeText(in)));
+    return InvalidArgumentError(name, ": pooling needs images, not ", ShapeText(in));
   }
   const Window& window = op.window;
   if (window.dilation != Extent(1) || window.pad.height * 2 > window.kernel.height ||
       window.pad.width * 2 > window.kernel.width) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(name, ": pooling takes no dilation, and padding of at most half its kernel"));
+    return InvalidArgumentError(
+        name, ": pooling takes no dilation, and padding of at most half its kernel");
   }
   if (op.ceil && op.kind != Pool::Kind::kMax) {
     return absl::InvalidArgumentError(name + ": only max pooling rounds its size up");

@@ -1,6 +1,5 @@
 #include "engine/ops/recurrent.h"
 
-#include "absl/strings/str_cat.h"
 #include "engine/ops/rules.h"
 
 namespace psgd {
@@ -12,9 +11,9 @@ absl::StatusOr<TensorId> AddRecurrent(Graph* graph, const std::string& name, con
   if (in.size() != 3 || w != Shape{rows, hidden} ||
       graph->shape(p.weight_ih) != Shape{rows, in[2]} || graph->shape(p.bias_ih) != Shape{rows} ||
       graph->shape(p.bias_hh) != Shape{rows}) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        name, ": weights ", ShapeText(graph->shape(p.weight_ih)), " and ", ShapeText(w), " of ",
-        op.gates(), " gates do not fit ", ShapeText(in), " (sample, step, value)"));
+    return InvalidArgumentError(name, ": weights ", ShapeText(graph->shape(p.weight_ih)), " and ",
+                                ShapeText(w), " of ", op.gates(), " gates do not fit ",
+                                ShapeText(in), " (sample, step, value)");
   }
   const TensorId y = graph->AddTensor(name, {in[0], in[1], hidden});
   const TensorId saved = graph->AddTensor(name + ".saved", {in[0], in[1], op.saved() * hidden});

@@ -1,6 +1,5 @@
 #include "engine/ops/reshape.h"
 
-#include "absl/strings/str_cat.h"
 #include "engine/ops/rules.h"
 
 namespace psgd {
@@ -8,8 +7,8 @@ namespace psgd {
 absl::StatusOr<TensorId> AddReshape(Graph* graph, const std::string& name, TensorId x,
                                     Shape shape) {
   if (shape.empty() || ElementCount(shape) != ElementCount(graph->shape(x))) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        name, ": cannot reshape ", ShapeText(graph->shape(x)), " to ", ShapeText(shape)));
+    return InvalidArgumentError(name, ": cannot reshape ", ShapeText(graph->shape(x)), " to ",
+                                ShapeText(shape));
   }
   const TensorId y = graph->AddTensor(name, std::move(shape));
   graph->AddNode(name, Reshape{}, {x}, {y});

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "absl/strings/str_cat.h"
 #include "engine/ops/rules.h"
 
 namespace psgd {
@@ -12,8 +11,8 @@ absl::StatusOr<TensorId> AddRowBias(Graph* graph, const std::string& name, Tenso
   const Shape in = graph->shape(x);
   const Shape& b = graph->shape(bias);
   if (b.empty() || b.size() > in.size() || !std::equal(b.rbegin(), b.rend(), in.rbegin())) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(name, ": ", ShapeText(b), " are not the last axes of ", ShapeText(in)));
+    return InvalidArgumentError(name, ": ", ShapeText(b), " are not the last axes of ",
+                                ShapeText(in));
   }
   const TensorId y = graph->AddTensor(name, in);
   graph->AddNode(name, RowBias{}, {x, bias}, {y});

@@ -1,6 +1,5 @@
 #include "engine/ops/select.h"
 
-#include "absl/strings/str_cat.h"
 #include "engine/ops/rules.h"
 
 namespace psgd {
@@ -13,9 +12,9 @@ absl::StatusOr<TensorId> AddSelect(Graph* graph, const std::string& name, const 
   if (!op.b) inputs.push_back(b);
   for (const TensorId input : inputs) {
     if (graph->shape(input) == shape) continue;
-    return absl::InvalidArgumentError(absl::StrCat(name, ": cannot choose elements of ",
-                                                   ShapeText(graph->shape(input)),
-                                                   " by a condition of ", ShapeText(shape)));
+    return InvalidArgumentError(name, ": cannot choose elements of ",
+                                ShapeText(graph->shape(input)), " by a condition of ",
+                                ShapeText(shape));
   }
   const TensorId y = graph->AddTensor(name, shape);
   graph->AddNode(name, op, std::move(inputs), {y});

@@ -1,6 +1,5 @@
 #include "engine/ops/slice.h"
 
-#include "absl/strings/str_cat.h"
 #include "engine/ops/rules.h"
 
 namespace psgd {
@@ -10,9 +9,8 @@ absl::StatusOr<TensorId> AddSlice(Graph* graph, const std::string& name, const S
   Shape shape = graph->shape(x);
   const bool has_axis = op.axis >= 0 && op.axis < static_cast<int>(shape.size());
   if (!has_axis || op.begin < 0 || length < 1 || length > shape[op.axis] - op.begin) {
-    return absl::InvalidArgumentError(absl::StrCat(name, ": ", ShapeText(shape), " has no ", length,
-                                                   " elements from ", op.begin, " on along axis ",
-                                                   op.axis));
+    return InvalidArgumentError(name, ": ", ShapeText(shape), " has no ", length, " elements from ",
+                                op.begin, " on along axis ", op.axis);
   }
   shape[op.axis] = length;
   const TensorId y = graph->AddTensor(name, shape);

@@ -1,6 +1,5 @@
 #include "engine/ops/softmax.h"
 
-#include "absl/strings/str_cat.h"
 #include "engine/ops/rules.h"
 
 namespace psgd {
@@ -10,15 +9,15 @@ absl::StatusOr<TensorId> AddSoftmax(Graph* graph, const std::string& name, const
   const Shape in = graph->shape(x);
   const size_t least_rank = lengths != kNoTensor ? 3 : op.causal ? 2 : 1;
   if (in.size() < least_rank) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        name, ": ", ShapeText(in), " has too few axes, at least ", least_rank, " are needed"));
+    return InvalidArgumentError(name, ": ", ShapeText(in), " has too few axes, at least ",
+                                least_rank, " are needed");
   }
   std::vector<TensorId> inputs = {x};
   if (lengths != kNoTensor) {
     if (graph->shape(lengths) != Shape{in[0]} ||
         graph->tensors[lengths].element != Element::kInt32) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          name, ": lengths ", ShapeText(graph->shape(lengths)), " do not fit ", ShapeText(in)));
+      return InvalidArgumentError(name, ": lengths ", ShapeText(graph->shape(lengths)),
+                                  " do not fit ", ShapeText(in));
     }
     inputs.push_back(lengths);
   }

@@ -1,6 +1,5 @@
 #include "engine/ops/softmax_cross_entropy.h"
 
-#include "absl/strings/str_cat.h"
 #include "engine/ops/rules.h"
 
 namespace psgd {
@@ -13,8 +12,8 @@ absl::Status CheckLabels(const Graph& graph, const std::string& name, TensorId x
       graph.tensors[labels].element == Element::kInt32) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(absl::StrCat(name, ": labels ", ShapeText(graph.shape(labels)),
-                                                 " do not fit logits ", ShapeText(in)));
+  return InvalidArgumentError(name, ": labels ", ShapeText(graph.shape(labels)),
+                              " do not fit logits ", ShapeText(in));
 }
 
 absl::StatusOr<TensorId> AddSoftmaxCrossEntropy(Graph* graph, const std::string& name,
@@ -22,8 +21,8 @@ absl::StatusOr<TensorId> AddSoftmaxCrossEntropy(Graph* graph, const std::string&
                                                 TensorId labels) {
   PSGD_RETURN_IF_ERROR(CheckLabels(*graph, name, x, labels));
   if (!(op.label_smoothing >= 0 && op.label_smoothing < 1)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(name, ": label smoothing of ", op.label_smoothing, " is not in [0, 1)"));
+    return InvalidArgumentError(name, ": label smoothing of ", op.label_smoothing,
+                                " is not in [0, 1)");
   }
   Shape pairs = graph->shape(labels);
   pairs.push_back(2);

@@ -1,6 +1,5 @@
 #include "engine/ops/sum.h"
 
-#include "absl/strings/str_cat.h"
 #include "engine/ops/rules.h"
 
 namespace psgd {
@@ -11,8 +10,8 @@ absl::StatusOr<TensorId> AddSum(Graph* graph, const std::string& name,
   const Shape shape = graph->shape(terms[0]);
   for (TensorId term : terms) {
     if (graph->shape(term) != shape) {
-      return absl::InvalidArgumentError(absl::StrCat(name, ": cannot add ", ShapeText(shape),
-                                                     " and ", ShapeText(graph->shape(term))));
+      return InvalidArgumentError(name, ": cannot add ", ShapeText(shape), " and ",
+                                  ShapeText(graph->shape(term)));
     }
   }
   const TensorId y = graph->AddTensor(name, shape);

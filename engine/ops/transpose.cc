@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "engine/ops/rules.h"
 
@@ -16,8 +15,8 @@ absl::StatusOr<TensorId> AddTranspose(Graph* graph, const std::string& name, con
   std::iota(axes.begin(), axes.end(), 0);
   if (in.empty() || !std::is_permutation(axes.begin(), axes.end(), op.permutation.begin(),
                                          op.permutation.end())) {
-    return absl::InvalidArgumentError(absl::StrCat(name, ": (", absl::StrJoin(op.permutation, ", "),
-                                                   ") is no order of the axes of ", ShapeText(in)));
+    return InvalidArgumentError(name, ": (", absl::StrJoin(op.permutation, ", "),
+                                ") is no order of the axes of ", ShapeText(in));
   }
   Shape shape;
   for (int axis : op.permutation) shape.push_back(in[axis]);

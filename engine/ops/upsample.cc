@@ -1,6 +1,5 @@
 #include "engine/ops/upsample.h"
 
-#include "absl/strings/str_cat.h"
 #include "engine/ops/rules.h"
 
 namespace psgd {
@@ -9,8 +8,7 @@ absl::StatusOr<TensorId> AddUpsample(Graph* graph, const std::string& name, cons
                                      TensorId x) {
   const Shape in = graph->shape(x);
   if (in.size() != 4 || op.factor < 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(name, ": cannot upsample ", ShapeText(in), " by ", op.factor));
+    return InvalidArgumentError(name, ": cannot upsample ", ShapeText(in), " by ", op.factor);
   }
   const TensorId y = graph->AddTensor(name, {in[0], in[1], in[2] * op.factor, in[3] * op.factor});
   graph->AddNode(name, op, {x}, {y});

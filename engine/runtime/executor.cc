@@ -19,9 +19,7 @@ absl::Status Executor::Bind(void* temporary, const std::vector<ExternalMemory>& 
   PSGD_ASSIGN_OR_RETURN(persistent_, backend_->Allocate(plan_.persistent_bytes()));
   for (const Buffer& buffer : plan_.buffers()) {
     if (buffer.kind == Buffer::Kind::kExternal) {
-      const auto found = std::find_if(
-          externals.begin(), externals.end(),
-          [&](const ExternalMemory& external) { return external.tensor == buffer.tensor; });
+      const auto found = std::ranges::find(externals, buffer.tensor, &ExternalMemory::tensor);
       if (found == externals.end()) {
         return absl::InternalError(
             absl::StrCat("no memory was given for ", graph_->tensors[buffer.tensor].name));

@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "absl/strings/str_cat.h"
+#include "common/status.h"
 
 namespace psgd {
 namespace {
@@ -31,9 +31,9 @@ absl::StatusOr<std::unique_ptr<DeviceMemory>> HostBackend::Allocate(size_t bytes
   const size_t rounded = (bytes + kPage) / kPage * kPage;
   void* data = std::aligned_alloc(kPage, rounded);
   if (data == nullptr) {
-    return absl::ResourceExhaustedError(absl::StrCat("no memory for ", bytes >> 20,
-                                                     " MiB of the network; a smaller batch needs "
-                                                     "less"));
+    return ResourceExhaustedError("no memory for ", bytes >> 20,
+                                  " MiB of the network; a smaller batch needs "
+                                  "less");
   }
   std::memset(data, 0, rounded);
   return std::make_unique<AlignedMemory>(data);

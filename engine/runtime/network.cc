@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "engine/graph/model_spec.h"
 #include "engine/ops/cost.h"
 #include "engine/runtime/batch_memory.h"
@@ -149,28 +148,26 @@ absl::Status Network::Impl::CheckBatch(const StepBatch& given) const {
   const size_t values_wanted = shape.IsSparse() ? input_elements : 0;
   if (elements != input_elements || batch_input.values.size() != values_wanted ||
       given.labels.size() != label_elements) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "a batch of ", elements, whole ? " tokens and " : " values and ", given.labels.size(),
-        " labels; the network takes ", input_elements, " and ", label_elements));
+    return InvalidArgumentError("a batch of ", elements, whole ? " tokens and " : " values and ",
+                                given.labels.size(), " labels; the network takes ", input_elements,
+                                " and ", label_elements);
   }
   if (given.targets.size() != target_elements) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "a batch of ", given.targets.size(), " targets; the network takes ", target_elements));
+    return InvalidArgumentError("a batch of ", given.targets.size(), " targets; the network takes ",
+                                target_elements);
   }
   const size_t labels_each = label_elements / static_cast<size_t>(batch);
   const size_t tokens_each = input_elements / static_cast<size_t>(batch);
   for (size_t i = 0; i < given.labels.size(); ++i) {
     if (given.labels[i] >= -1 && given.labels[i] < shape.classes) continue;
-    return absl::InvalidArgumentError(absl::StrCat("label ", given.labels[i], " of sample ",
-                                                   i / labels_each, " is not below ", shape.classes,
-                                                   " classes"));
+    return InvalidArgumentError("label ", given.labels[i], " of sample ", i / labels_each,
+                                " is not below ", shape.classes, " classes");
   }
   for (size_t i = 0; i < batch_input.tokens.size(); ++i) {
     const int32_t token = batch_input.tokens[i];
     if (token >= 0 && token < shape.vocabulary) continue;
-    return absl::InvalidArgumentError(absl::StrCat("token ", token, " of sample ", i / tokens_each,
-                                                   " is not below ", shape.vocabulary,
-                                                   ", the size of the vocabulary"));
+    return InvalidArgumentError("token ", token, " of sample ", i / tokens_each, " is not below ",
+                                shape.vocabulary, ", the size of the vocabulary");
   }
   return absl::OkStatus();
 }
@@ -374,8 +371,8 @@ absl::Status Network::KeepStates(int arrays) {
   const size_t available = impl_->backend->AvailableMemory();
   const size_t bytes = static_cast<size_t>(arrays) * ReportMemory(*impl_->planned).ahead;
   if (available > 0 && available < bytes + kSpare) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        bytes >> 20, " MiB for an optimizer's state, of ", available >> 20, " MiB free"));
+    return ResourceExhaustedError(bytes >> 20, " MiB for an optimizer's state, of ",
+                                  available >> 20, " MiB free");
   }
   return impl_->parameters->MakeStates(arrays);
 }
@@ -403,8 +400,8 @@ absl::Status Network::MakeRoomAhead(bool on_host) {
   const size_t bytes = ReportMemory(*impl_->planned).ahead;
   const size_t available = impl_->backend->AvailableMemory();
   if (available > 0 && !HasRoomAhead(bytes, available)) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        bytes >> 20, " MiB, and as much again for codecs, of ", available >> 20, " MiB free"));
+    return ResourceExhaustedError(bytes >> 20, " MiB, and as much again for codecs, of ",
+                                  available >> 20, " MiB free");
   }
   const absl::Status made = impl_->parameters->MakeRoomAhead(on_host);
   if (!made.ok()) impl_->parameters->GiveUpRoomAhead();

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "absl/strings/str_cat.h"
 #include "engine/graph/differentiate.h"
 #include "engine/graph/recompute.h"
 #include "engine/runtime/plugin.h"
@@ -15,9 +14,9 @@ absl::StatusOr<ModelGraph> BuildTrainingGraph(const ModelConfig& config, const S
   PSGD_ASSIGN_OR_RETURN(ModelGraph model, BuildModel(config, shape, batch, Mode::kTrain));
   const size_t forward_nodes = model.graph.nodes.size();
   if (config.meprop() > 0 && KeepLargestGradients(config.meprop(), &model.graph) == 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("model.meprop: no dense layer of ", ModelName(config), " has more than ",
-                     config.meprop(), " outputs, so it would do nothing"));
+    return InvalidArgumentError("model.meprop: no dense layer of ", ModelName(config),
+                                " has more than ", config.meprop(),
+                                " outputs, so it would do nothing");
   }
   model.gradients_begin = static_cast<TensorId>(model.graph.tensors.size());
   PSGD_RETURN_IF_ERROR(Differentiate(&model.graph).status());

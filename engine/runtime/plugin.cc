@@ -2,7 +2,6 @@
 
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/plugin.h"
 #include "common/suggest.h"
@@ -47,9 +46,8 @@ absl::StatusOr<std::unique_ptr<Backend>> LoadBackend(const std::string& name,
     if (!make(PluginInterface(), options, &backend)) return PluginOfOtherBuild(name);
     return backend;
   }
-  return absl::InvalidArgumentError(absl::StrCat("no backend named \"", name, "\"",
-                                                 Suggest(name, known),
-                                                 " (there are: ", absl::StrJoin(known, ", "), ")"));
+  return InvalidArgumentError("no backend named \"", name, "\"", Suggest(name, known),
+                              " (there are: ", absl::StrJoin(known, ", "), ")");
 }
 
 absl::Status CheckPrecision(const std::string& name, const std::string& plugin_dir,

@@ -8,7 +8,6 @@
 #include <string>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "engine/runtime/backend.h"
 #include "engine/runtime/crew.h"
 #include "engine/runtime/plugin.h"
@@ -243,11 +242,10 @@ Replicas::~Replicas() = default;
 absl::StatusOr<int> BatchOfReplica(int batch, size_t replicas) {
   const int count = static_cast<int>(replicas);
   if (count > 0 && batch % count == 0) return batch / count;
-  return absl::InvalidArgumentError(
-      absl::StrCat("a batch of ", batch, " does not divide among ", replicas,
-                   " replicas; choose a data.batch (or data.micro_batch) that does, or "
-                   "node.reduce: none, where each "
-                   "has its own"));
+  return InvalidArgumentError("a batch of ", batch, " does not divide among ", replicas,
+                              " replicas; choose a data.batch (or data.micro_batch) that does, or "
+                              "node.reduce: none, where each "
+                              "has its own");
 }
 
 absl::Status CheckDevicesMeet(const std::vector<NetworkOptions>& options) {

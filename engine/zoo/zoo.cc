@@ -69,28 +69,26 @@ absl::Status CheckKeys(const std::string& name, const std::set<std::string>& hee
   };
   for (const auto& [key, given] : keys) {
     if (!given || heeded.count(key) > 0) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("model.", key, " does nothing in ", name, "; leave it out"));
+    return InvalidArgumentError("model.", key, " does nothing in ", name, "; leave it out");
   }
   return absl::OkStatus();
 }
 
 absl::Status CheckIgnoredLabel(const ModelConfig& config, int classes) {
   if (config.ignored_label() < classes) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("model.ignored_label is ", config.ignored_label(),
-                   ", but the labels of the data are from 0 to ", classes - 1,
-                   ", so that it leaves out nothing (padding, and 255 in masks, never count); "
-                   "leave it out, or name "
-                   "one of these"));
+  return InvalidArgumentError(
+      "model.ignored_label is ", config.ignored_label(),
+      ", but the labels of the data are from 0 to ", classes - 1,
+      ", so that it leaves out nothing (padding, and 255 in masks, never count); "
+      "leave it out, or name "
+      "one of these");
 }
 
 absl::Status UnknownModel(const std::string& name) {
   const std::vector<std::string> names = ZooNames();
   const std::string wanted = name.substr(0, 64);
-  return absl::InvalidArgumentError(absl::StrCat("no model named \"", wanted, "\" in the zoo",
-                                                 Suggest(wanted, names),
-                                                 " (there are: ", absl::StrJoin(names, ", "), ")"));
+  return InvalidArgumentError("no model named \"", wanted, "\" in the zoo", Suggest(wanted, names),
+                              " (there are: ", absl::StrJoin(names, ", "), ")");
 }
 
 }  // namespace

@@ -348,8 +348,7 @@ absl::Status ValidateConfig(const Config& config) {
   CheckDurability(config.durability(), &problems);
   if (problems.empty()) CheckCodecs(config, &problems);
   if (problems.empty()) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("config: ", absl::StrJoin(problems, "\nconfig: ")));
+  return InvalidArgumentError("config: ", absl::StrJoin(problems, "\nconfig: "));
 }
 
 }  // namespace psgd

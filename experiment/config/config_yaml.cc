@@ -92,7 +92,7 @@ absl::StatusOr<Config> LoadConfig(const std::string& path, const std::vector<std
   if (absl::IsNotFound(text.status())) return Annotate(text.status(), "config");
   // Any other read error is the user's fault too: the user gave this name.
   if (!text.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat("config: ", text.status().message()));
+    return InvalidArgumentError("config: ", text.status().message());
   }
   return ParseConfig(*std::move(text), path, set, notes);
 }
@@ -130,8 +130,7 @@ absl::Status ApplySet(const std::string& assignment, Config* config) {
       absl::StrCat("--set ", assignment.substr(0, kShown), assignment.size() > kShown ? "..." : "");
   const size_t equals = assignment.find('=');
   if (equals == std::string::npos || equals == 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(name, ": expected key=value, as train.epochs=2"));
+    return InvalidArgumentError(name, ": expected key=value, as train.epochs=2");
   }
   const std::string path = assignment.substr(0, equals);
 
@@ -163,12 +162,10 @@ absl::StatusOr<ConfigKey> FindConfigKey(const std::string& path, google::protobu
   for (const absl::string_view key : absl::StrSplit(path, '.')) {
     if (place.field != nullptr) {
       if (place.field->is_repeated()) {
-        return absl::InvalidArgumentError(
-            absl::StrCat(walked, " is a list; give it whole, as ", walked, "=[a, b]"));
+        return InvalidArgumentError(walked, " is a list; give it whole, as ", walked, "=[a, b]");
       }
       if (!IsSection(*place.field)) {
-        return absl::InvalidArgumentError(
-            absl::StrCat(walked, " is a single value; it has no key \"", key, "\""));
+        return InvalidArgumentError(walked, " is a single value; it has no key \"", key, "\"");
       }
       place.message = place.message->GetReflection()->MutableMessage(place.message, place.field);
     }

@@ -27,16 +27,16 @@ using google::protobuf::Message;
 using google::protobuf::Reflection;
 
 absl::Status Expected(absl::string_view what, absl::string_view text, bool quoted = false) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("expected ", what, ", got ", quoted ? "the string " : "", Quote(text)));
+  return InvalidArgumentError("expected ", what, ", got ", quoted ? "the string " : "",
+                              Quote(text));
 }
 
 absl::Status OutOfRange(const FieldDescriptor& field, absl::string_view text) {
   double number = 1;
   const bool stays =
       field.name() == "learning_rate" && absl::SimpleAtod(text, &number) && number == 0;
-  return absl::InvalidArgumentError(absl::StrCat(text, " is out of range: must be ", RangeOf(field),
-                                                 stays ? ": with 0 the weights never change" : ""));
+  return InvalidArgumentError(text, " is out of range: must be ", RangeOf(field),
+                              stays ? ": with 0 the weights never change" : "");
 }
 
 template <typename T>
@@ -55,12 +55,12 @@ absl::Status DoesNotFit(const FieldDescriptor& field, absl::string_view text) {
   const auto& options = field.options();
   if (absl::StartsWith(text, "-")) {
     if (options.HasExtension(min) || options.HasExtension(above)) return OutOfRange(field, text);
-    return absl::InvalidArgumentError(
-        absl::StrCat(text, " is out of range: must be at least ", std::numeric_limits<T>::min()));
+    return InvalidArgumentError(text, " is out of range: must be at least ",
+                                std::numeric_limits<T>::min());
   }
   if (options.HasExtension(max) || options.HasExtension(below)) return OutOfRange(field, text);
-  return absl::InvalidArgumentError(
-      absl::StrCat(text, " is out of range: must be at most ", std::numeric_limits<T>::max()));
+  return InvalidArgumentError(text, " is out of range: must be at most ",
+                              std::numeric_limits<T>::max());
 }
 
 // Parses `4MiB` or `100ms`, for a field with a unit.
@@ -110,7 +110,7 @@ absl::Status ParseReal(const FieldDescriptor& field, absl::string_view text, boo
   }
   if (!parsed) return Expected("a number", text, quoted);
   if (!std::isfinite(*value)) {
-    return absl::InvalidArgumentError(absl::StrCat(text, " is too large for this key"));
+    return InvalidArgumentError(text, " is too large for this key");
   }
   if (!InRange(field, static_cast<double>(*value))) return OutOfRange(field, text);
   return absl::OkStatus();
@@ -129,9 +129,8 @@ absl::StatusOr<const google::protobuf::EnumValueDescriptor*> ParseEnum(const Enu
     if (absl::EqualsIgnoreCase(choices[i], text)) return type.value(static_cast<int>(i));
   }
   const std::string hint = HintForOtherValue(text, choices);
-  return absl::InvalidArgumentError(absl::StrCat(Quote(text), " is not one of ",
-                                                 absl::StrJoin(choices, ", "),
-                                                 hint.empty() ? Suggest(text, choices) : hint));
+  return InvalidArgumentError(Quote(text), " is not one of ", absl::StrJoin(choices, ", "),
+                              hint.empty() ? Suggest(text, choices) : hint);
 }
 
 absl::Status CheckString(const FieldDescriptor& field, absl::string_view text) {

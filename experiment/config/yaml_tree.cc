@@ -172,13 +172,12 @@ absl::Status Explain(const YamlSource& source, const YAML::Exception& error,
 }  // namespace
 
 absl::Status YamlSource::ErrorAt(YamlMark mark, absl::string_view message) const {
-  if (!with_position) return absl::InvalidArgumentError(absl::StrCat(name, ": ", message));
+  if (!with_position) return InvalidArgumentError(name, ": ", message);
   const absl::string_view before = LineOf(text, mark.line).substr(0, mark.byte);
   // Bytes 10xxxxxx continue a character.
-  const auto continued =
-      std::count_if(before.begin(), before.end(), [](char c) { return (c & 0xC0) == 0x80; });
-  return absl::InvalidArgumentError(
-      absl::StrCat(name, ":", mark.line + 1, ":", mark.byte + 1 - continued, ": ", message));
+  const auto continued = std::ranges::count_if(before, [](char c) { return (c & 0xC0) == 0x80; });
+  return InvalidArgumentError(name, ":", mark.line + 1, ":", mark.byte + 1 - continued, ": ",
+                              message);
 }
 
 absl::StatusOr<YamlTree> ParseYaml(const YamlSource& source) {

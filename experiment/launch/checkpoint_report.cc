@@ -18,8 +18,8 @@ absl::StatusOr<CheckpointStore> CheckpointsOf(const std::string& run_dir) {
   const RunDir dir(run_dir);
   std::error_code error;
   if (std::filesystem::exists(dir.ConfigFile(), error)) return CheckpointStore(dir.ServerDir());
-  return absl::NotFoundError(
-      absl::StrCat(run_dir, " is not a run directory: it has no config.yaml; check its spelling"));
+  return NotFoundError(run_dir,
+                       " is not a run directory: it has no config.yaml; check its spelling");
 }
 
 uint64_t BytesOf(const CheckpointManifest& manifest) {

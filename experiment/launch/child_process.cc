@@ -66,9 +66,8 @@ std::vector<char*> EnvironmentWith(const std::vector<std::string>& changed) {
   const auto name = [](absl::string_view entry) { return entry.substr(0, entry.find('=')); };
   std::vector<char*> all;
   for (char** entry = environ; *entry != nullptr; ++entry) {
-    const bool replaced = std::any_of(changed.begin(), changed.end(), [&](const std::string& by) {
-      return name(by) == name(*entry);
-    });
+    const bool replaced = std::ranges::any_of(
+        changed, [&](const std::string& by) { return name(by) == name(*entry); });
     if (!replaced) all.push_back(*entry);
   }
   for (const std::string& entry : changed) all.push_back(const_cast<char*>(entry.c_str()));

@@ -130,8 +130,8 @@ absl::Status LocalEtcd::Launch(int most_stops) {
   PSGD_ASSIGN_OR_RETURN(process_, ChildProcess::Start(std::move(child)));
   if (WaitReady(log_begins, most_stops)) return absl::OkStatus();
   if (Stopped(most_stops)) return absl::CancelledError("stopped before the run's etcd was ready");
-  return absl::UnavailableError(absl::StrCat("etcd did not start: it ", process_->HowItEnded(),
-                                             "\n", TailOfFile(LogFile(), 3)));
+  return UnavailableError("etcd did not start: it ", process_->HowItEnded(), "\n",
+                          TailOfFile(LogFile(), 3));
 }
 
 bool LocalEtcd::WaitReady(size_t log_begins, int most_stops) {
@@ -150,9 +150,9 @@ absl::StatusOr<std::string> LocalEtcd::KeepRunning() {
   const Time now = SteadyNow();
   std::erase_if(restarts_, [&](Time at) { return now - at > kRestartsWithin; });
   if (restarts_.size() >= kMostRestarts) {
-    return absl::UnavailableError(absl::StrCat(how, ", and was started again ", kMostRestarts,
-                                               " times within a minute; the end of ", LogFile(),
-                                               ":\n", TailOfFile(LogFile(), 3)));
+    return UnavailableError(how, ", and was started again ", kMostRestarts,
+                            " times within a minute; the end of ", LogFile(), ":\n",
+                            TailOfFile(LogFile(), 3));
   }
   restarts_.push_back(now);
   const absl::Status launched = Launch(/*most_stops=*/1);

@@ -248,8 +248,7 @@ bool LocalRun::IsOver() const {
 }
 
 bool LocalRun::AnyoneLives() const {
-  return std::any_of(status_.workers().begin(), status_.workers().end(),
-                     [](const WorkerStatus& worker) { return worker.live(); });
+  return std::ranges::any_of(status_.workers(), &WorkerStatus::live);
 }
 
 bool LocalRun::Ask() {
@@ -313,9 +312,8 @@ void LocalRun::ShowNewcomers() {
   for (const WorkerStatus& worker : status_.workers()) {
     if (!worker.live() || !known_.insert(worker.name()).second) continue;
     const auto& ours = cluster_->workers();
-    const bool by_hand = std::none_of(ours.begin(), ours.end(), [&](const auto& child) {
-      return child->name() == worker.name();
-    });
+    const bool by_hand = std::ranges::none_of(
+        ours, [&](const auto& child) { return child->name() == worker.name(); });
     if (by_hand) display_.Note(absl::StrCat("worker ", worker.name(), " joined"));
   }
 }
@@ -422,9 +420,9 @@ absl::Status LocalRun::CheckpointsWritten() const {
   const auto summary = ReadSummary(RunDir(run_dir_).SummaryFile());
   PSGD_RETURN_IF_ERROR(Annotate(summary.status(), "the servers ended, and the run has no summary"));
   if (!summary->failed_checkpoint) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat(
-      "training is finished, but its last checkpoint could not be written: ",
-      *summary->failed_checkpoint, ". The weights are in ", RunDir(run_dir_).WeightsFile()));
+  return DataLossError("training is finished, but its last checkpoint could not be written: ",
+                       *summary->failed_checkpoint, ". The weights are in ",
+                       RunDir(run_dir_).WeightsFile());
 }
 
 void LocalRun::ShowTheLast() {

@@ -164,9 +164,8 @@ absl::StatusOr<SampleShape> ParseSampleShape(const std::string& text) {
   } else if (sizes.size() == 3) {
     shape = {sizes[0], sizes[1], sizes[2]};
   } else {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--shape ", text,
-                     " is not the size of a sample: say 3,224,224 for images, 128 for tokens"));
+    return InvalidArgumentError(
+        "--shape ", text, " is not the size of a sample: say 3,224,224 for images, 128 for tokens");
   }
   return shape;
 }
@@ -195,10 +194,10 @@ std::string OnnxCheckText(const std::string& path, const OnnxCheck& check, bool 
 absl::Status OnnxCheckStatus(const std::string& path, const OnnxCheck& check) {
   if (check.problems.empty()) return absl::OkStatus();
   const size_t count = check.problems.size();
-  return absl::FailedPreconditionError(absl::StrCat(
+  return FailedPreconditionError(
       "psgd does not take ", path, " as it is, for ", count, count == 1 ? " reason" : " reasons",
       " (above); replace these parts in the network and export it again; "
-      "docs/engine.md lists what is taken"));
+      "docs/engine.md lists what is taken");
 }
 
 }  // namespace psgd

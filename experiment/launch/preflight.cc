@@ -73,11 +73,11 @@ absl::Status CheckLabels(const DataConfig& config, const SampleShape& shape,
   const auto taken = static_cast<size_t>(ElementCount(model.graph.shape(model.labels)));
   const size_t given = shape.labels() * static_cast<size_t>(MicroBatchOf(config));
   if (taken == given) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("the model takes ", taken, " labels a batch, and data.format gives ", given,
-                   taken > given ? ": a model of pixels, as unet, needs data.format: segmentation, "
-                                   "or arrays whose y is samples x height x width"
-                                 : ": labels of pixels need a model of pixels, as unet"));
+  return InvalidArgumentError(
+      "the model takes ", taken, " labels a batch, and data.format gives ", given,
+      taken > given ? ": a model of pixels, as unet, needs data.format: segmentation, "
+                      "or arrays whose y is samples x height x width"
+                    : ": labels of pixels need a model of pixels, as unet");
 }
 
 absl::Status CheckModelKept(const CheckpointManifest& checkpoint, const Config& config,
@@ -103,12 +103,12 @@ absl::Status CheckWeightsFit(const Config& config, const std::string& model, dou
   const int workers = config.cluster().workers();
   const double available = static_cast<double>(AvailableMemory());
   if (available == 0 || once * (1 + 2 * workers) <= available) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat(
+  return ResourceExhaustedError(
       "the model ", model, " has ", absl::StrFormat("%.0f", weights),
       " weights: ", HumanBytes(once), " on the server and ", HumanBytes(2 * once), " in each of ",
       workers, workers == 1 ? " worker" : " workers", " are more than the ", HumanBytes(available),
       " that this machine has free; use a smaller model, fewer workers",
-      config.data().table().features() > 0 ? ", or fewer data.table.features" : ""));
+      config.data().table().features() > 0 ? ", or fewer data.table.features" : "");
 }
 
 // A network of an ONNX file may have been trained on numbers as they are.

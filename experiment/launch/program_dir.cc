@@ -14,8 +14,7 @@ absl::StatusOr<std::string> ProgramDir() {
   std::error_code error;
   const auto path = std::filesystem::read_symlink("/proc/self/exe", error);
   if (error) {
-    return absl::UnavailableError(
-        absl::StrCat("cannot read /proc/self/exe: ", error.message(), "; is /proc mounted?"));
+    return UnavailableError("cannot read /proc/self/exe: ", error.message(), "; is /proc mounted?");
   }
   return path.parent_path().string();
 }
@@ -24,9 +23,9 @@ absl::StatusOr<std::string> SiblingProgram(const std::string& name) {
   PSGD_ASSIGN_OR_RETURN(const std::string dir, ProgramDir());
   std::string path = absl::StrCat(dir, "/", name);
   if (access(path.c_str(), X_OK) == 0) return path;
-  return absl::FailedPreconditionError(
-      absl::StrCat("no program ", path,
-                   "; the programs of psgd belong in one folder: build or install them all"));
+  return FailedPreconditionError(
+      "no program ", path,
+      "; the programs of psgd belong in one folder: build or install them all");
 }
 
 absl::StatusOr<std::string> ShippedFile(const std::string& path) {
@@ -37,8 +36,7 @@ absl::StatusOr<std::string> ShippedFile(const std::string& path) {
     if (access((dir + place).c_str(), R_OK) == 0)
       return std::filesystem::path(dir + place).lexically_normal().string();
   }
-  return absl::NotFoundError(
-      absl::StrCat("no ", path, ": neither beside this build nor installed"));
+  return NotFoundError("no ", path, ": neither beside this build nor installed");
 }
 
 absl::StatusOr<std::string> FoundProgram(const std::string& name) {
@@ -48,8 +46,7 @@ absl::StatusOr<std::string> FoundProgram(const std::string& name) {
     std::string path = absl::StrCat(folder, "/", name);
     if (access(path.c_str(), X_OK) == 0) return path;
   }
-  return absl::NotFoundError(
-      absl::StrCat("no program ", name, " in any folder of PATH; install it, or give its path"));
+  return NotFoundError("no program ", name, " in any folder of PATH; install it, or give its path");
 }
 
 }  // namespace psgd

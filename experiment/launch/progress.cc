@@ -152,8 +152,7 @@ std::string ProgressBar(const StatusReply& status, const ProgressRate& rate, int
   // The last column is for the cursor.
   const int room = width - 1;
   while (parts.size() > 1 && WidthOf(parts) + kNarrowestBar + 2 > room) {
-    parts.erase(std::max_element(parts.begin(), parts.end(),
-                                 [](const Part& a, const Part& b) { return a.rank < b.rank; }));
+    parts.erase(std::ranges::max_element(parts, {}, &Part::rank));
   }
   std::string line;
   const int bar = std::min(kWidestBar, room - WidthOf(parts) - 2);

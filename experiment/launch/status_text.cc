@@ -224,8 +224,7 @@ std::string MessageJson(const google::protobuf::Message& message) {
 }
 
 std::string EvaluationsText(const std::vector<EvalResult>& evaluations) {
-  const bool accuracy = std::any_of(evaluations.begin(), evaluations.end(),
-                                    [](const EvalResult& result) { return result.has_accuracy(); });
+  const bool accuracy = std::ranges::any_of(evaluations, &EvalResult::has_accuracy);
   std::vector<std::string> header = {"epoch"};
   if (accuracy) header.emplace_back("test accuracy");
   header.insert(header.end(), {"test loss", "samples"});

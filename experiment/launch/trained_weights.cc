@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "absl/strings/str_cat.h"
 #include "common/files.h"
 #include "data/batch.h"
 #include "data/preparation.h"
@@ -57,10 +56,10 @@ absl::StatusOr<std::unique_ptr<Replicas>> NetworkWith(const WeightsCollector& we
       auto network,
       Replicas::Create(config.model(), shape, config.data().eval_batch(), {network_options}));
   if (!IsSameNetwork(network->spec(), weights.model())) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("the weights of ", config.name(),
-                     " are of another network than this version "
-                     "of psgd builds from the run's config; use the version that trained them"));
+    return FailedPreconditionError(
+        "the weights of ", config.name(),
+        " are of another network than this version "
+        "of psgd builds from the run's config; use the version that trained them");
   }
   for (int p = 0; p < weights.model().parameters_size(); ++p) {
     std::copy(weights.values(p).begin(), weights.values(p).end(), network->parameter(p).begin());

@@ -349,19 +349,17 @@ std::string VerifiedText(const VerifiedRun& run, bool json) {
 absl::Status VerifiedStatus(const std::string& run_dir, const VerifiedRun& run) {
   const auto sound = Sound(run.checkpoints);
   if (Damaged(run.journal) > 0) {
-    const bool recovers =
-        std::all_of(run.journal.begin(), run.journal.end(), [](const CheckedJournal& part) {
-          return part.server != 0 || IsUnread(part) || part.report.recovers;
-        });
+    const bool recovers = std::ranges::all_of(run.journal, [](const CheckedJournal& part) {
+      return part.server != 0 || IsUnread(part) || part.report.recovers;
+    });
     // Renaming comes first, whatever else is damaged.
     if (std::any_of(run.journal.begin(), run.journal.end(),
                     [](const CheckedJournal& part) { return part.report.misplaced; })) {
-      return absl::DataLossError(
-          absl::StrCat("folders of the journal of ", run_dir, " are not what their names say; ",
-                       run.joined ? "--join" : "--recover",
-                       " would refuse it: rename them as said above, and verify it again"));
+      return DataLossError("folders of the journal of ", run_dir, " are not what their names say; ",
+                           run.joined ? "--join" : "--recover",
+                           " would refuse it: rename them as said above, and verify it again");
     }
-    return absl::DataLossError(absl::StrCat(
+    return DataLossError(
         "the journal of ", run_dir, " is damaged; ",
         recovers ? absl::StrCat(run.joined ? "--join" : "--recover",
                                 " still goes on from what is sound, to the same weights")
@@ -371,16 +369,16 @@ absl::Status VerifiedStatus(const std::string& run_dir, const VerifiedRun& run) 
             ? "--recover would refuse it: go on from a checkpoint with --resume, or restore the "
               "journal from a copy"
             : "--recover would refuse it, and there is no checkpoint: restore it from a copy, or "
-              "start the run anew"));
+              "start the run anew");
   }
   if (run.record_gone) {
     const RunDir dir(run_dir);
-    return absl::DataLossError(
-        absl::StrCat("the journals of ", run_dir,
-                     " go on only with the run's record, and the data of the etcd "
-                     "that has it are gone: restore ",
-                     EtcdFolder(dir.ServerDir()), " from a copy, or ",
-                     sound > 0 ? "go on from a checkpoint with --resume" : "start the run anew"));
+    return DataLossError(
+        "the journals of ", run_dir,
+        " go on only with the run's record, and the data of the etcd "
+        "that has it are gone: restore ",
+        EtcdFolder(dir.ServerDir()), " from a copy, or ",
+        sound > 0 ? "go on from a checkpoint with --resume" : "start the run anew");
   }
   if (Unread(run.journal) + Unread(run.checkpoints) > 0) {
     return absl::PermissionDeniedError(absl::StrCat(
@@ -389,16 +387,16 @@ absl::Status VerifiedStatus(const std::string& run_dir, const VerifiedRun& run) 
         "it as the user that trained (or root)"));
   }
   if (const auto damaged = Damaged(run.checkpoints); damaged > 0) {
-    return absl::DataLossError(absl::StrCat(
+    return DataLossError(
         damaged, " of the checkpoints of ", run_dir, damaged > 1 ? " are" : " is", " damaged, ",
         sound, " sound; ",
         sound > 0 ? "--resume takes the newest sound one: restore the others from a copy, or leave "
                     "them to be pruned"
-                  : "restore them from a copy, or start the run anew"));
+                  : "restore them from a copy, or start the run anew");
   }
   if (sound > 0 || !run.journal.empty() || (run.joined && !run.own_etcd)) return absl::OkStatus();
-  return absl::NotFoundError(absl::StrCat(
-      run_dir, " has no complete checkpoint; durability.checkpoint says how often one is taken"));
+  return NotFoundError(
+      run_dir, " has no complete checkpoint; durability.checkpoint says how often one is taken");
 }
 
 }  // namespace psgd

@@ -135,11 +135,10 @@ absl::Status CheckNothingIsUndone(const Choice& choice, const Config& config,
       Overlay both = alone;
       PSGD_RETURN_IF_ERROR(both.Set(*later));
       if (alone.StandsIn(both)) continue;
-      return absl::InvalidArgumentError(
-          absl::StrCat(AxesLabel(choice.axes), ": ", later->first, "=", later->second, " undoes ",
-                       setting->first, "=", setting->second,
-                       "; leave one of them out, or write both as one value of ",
-                       CommonKey(setting->first, later->first)));
+      return InvalidArgumentError(AxesLabel(choice.axes), ": ", later->first, "=", later->second,
+                                  " undoes ", setting->first, "=", setting->second,
+                                  "; leave one of them out, or write both as one value of ",
+                                  CommonKey(setting->first, later->first));
     }
   }
   return absl::OkStatus();
@@ -184,10 +183,10 @@ absl::StatusOr<PlannedRun> Overlaid(const Sweep& sweep, const Config& base, cons
   for (const auto& [key, value] : choice.settings) {
     if (!IsOption(key)) continue;
     if (run.launch.command().empty()) {
-      return absl::InvalidArgumentError(absl::StrCat(
+      return InvalidArgumentError(
           key,
           " is an option of the program that workers run, and the sweep names none; say "
-          "launch: {command: [python3, train.py]}, or name a key of a config"));
+          "launch: {command: [python3, train.py]}, or name a key of a config");
     }
     PSGD_RETURN_IF_ERROR(ApplySetting(key, value, &run.config, &run.launch));
   }
@@ -214,9 +213,8 @@ absl::StatusOr<PlannedRun> PlanTwin(const Sweep& sweep, const Config& base, cons
       if (!dropped && !IsAboutUpdates(setting.first)) kept.settings.push_back(setting);
     }
     for (const auto& axis : choice.axes) {
-      const bool varies =
-          std::any_of(kept.settings.begin(), kept.settings.end(),
-                      [&](const auto& setting) { return setting.first == axis.first; });
+      const bool varies = std::ranges::any_of(
+          kept.settings, [&](const auto& setting) { return setting.first == axis.first; });
       const bool way = axis.first == "way" && !kept.settings.empty() &&
                        std::any_of(list.begin(), list.end(), [&](const Choice& entry) {
                          return entry.in_twin && entry.axes.front() == axis;
@@ -277,10 +275,10 @@ class Collector {
     const size_t shown = std::min(errors_.size(), kMostErrors);
     size_t bad = 0;
     for (const auto& [error, times] : times_) bad += times;
-    return absl::InvalidArgumentError(absl::StrCat(
+    return InvalidArgumentError(
         bad, " of the ", plan_.runs.size(), " runs cannot be:\n  ",
         absl::StrJoin(errors_.begin(), errors_.begin() + static_cast<ptrdiff_t>(shown), "\n  "),
-        shown < errors_.size() ? "\n  and so on" : ""));
+        shown < errors_.size() ? "\n  and so on" : "");
   }
 
  private:
@@ -321,8 +319,8 @@ absl::StatusOr<Config> BaseConfig(const Sweep& sweep, const std::string& sweep_f
     case SweepBase::SOURCE_NOT_SET:
       break;
   }
-  return absl::InvalidArgumentError(absl::StrCat(
-      sweep_file, ": no base; say base: FILE.yaml, beside this file, or base: {model: ...}"));
+  return InvalidArgumentError(
+      sweep_file, ": no base; say base: FILE.yaml, beside this file, or base: {model: ...}");
 }
 
 std::string RunId(const Config& config, const SweepLaunch& launch) {
@@ -363,8 +361,7 @@ std::string NameOf(const SweepVariant& variant) {
 
 absl::StatusOr<RunPlan> ExpandSweep(const Sweep& sweep, const Config& base) {
   if (const size_t count = CountOf(sweep); count > kMostRuns) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("more than ", kMostRuns, " runs; does a list hold too much?"));
+    return InvalidArgumentError("more than ", kMostRuns, " runs; does a list hold too much?");
   }
   const Choices list = OfList(sweep);
   Choices choices{Choice()};

@@ -20,9 +20,8 @@ std::vector<int> Take(const std::vector<int>& all, int count, size_t* next) {
 absl::Status CheckEnough(const char* key, int wanted, size_t there, const std::string& what,
                          const char* advice) {
   if (wanted <= static_cast<int>(there)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("resources.", key, ": ", wanted,
-                                                 " for a run are more than the ", there, " ", what,
-                                                 "; ", advice));
+  return InvalidArgumentError("resources.", key, ": ", wanted, " for a run are more than the ",
+                              there, " ", what, "; ", advice);
 }
 
 std::string SharedNote(int runs, int each, size_t there, const std::string& what) {

@@ -80,8 +80,8 @@ absl::StatusOr<SweepPlan> SweepDir::ReadPlan() const {
     plan.shared = json.value("shared", std::vector<std::string>());
     return plan;
   } catch (const Json::exception& error) {
-    return absl::DataLossError(absl::StrCat(PlanFile(), ": not a sweep's plan (", error.what(),
-                                            "); ps-sweep with the sweep's file writes it again"));
+    return DataLossError(PlanFile(), ": not a sweep's plan (", error.what(),
+                         "); ps-sweep with the sweep's file writes it again");
   }
 }
 

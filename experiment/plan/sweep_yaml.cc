@@ -317,8 +317,7 @@ absl::StatusOr<Sweep> ParseSweep(std::string text, std::string name_for_errors) 
 absl::StatusOr<Sweep> LoadSweep(const std::string& path) {
   absl::StatusOr<std::string> text = ReadSmallFile(path, kMaxYamlBytes);
   if (absl::IsNotFound(text.status())) return Annotate(text.status(), "sweep");
-  if (!text.ok())
-    return absl::InvalidArgumentError(absl::StrCat("sweep: ", text.status().message()));
+  if (!text.ok()) return InvalidArgumentError("sweep: ", text.status().message());
   return ParseSweep(*std::move(text), path);
 }
 
@@ -328,10 +327,9 @@ absl::StatusOr<ConfigKey> FindSetting(const std::string& key, Config* config, Sw
   if (IsOption(key)) {
     if (key.find_first_of(" =") == std::string::npos && key.find_first_not_of('-') != key.npos)
       return FindConfigKey("command", launch);
-    return absl::InvalidArgumentError(
-        absl::StrCat("\"", key,
-                     "\" is no option of a command; write --lr: [0.1, 0.01] for "
-                     "--lr 0.1 and --lr 0.01"));
+    return InvalidArgumentError("\"", key,
+                                "\" is no option of a command; write --lr: [0.1, 0.01] for "
+                                "--lr 0.1 and --lr 0.01");
   }
   if (!absl::StartsWith(key, kLaunch)) return FindConfigKey(key, config);
   absl::StatusOr<ConfigKey> found =

@@ -103,10 +103,9 @@ const Status& At(const google::protobuf::RepeatedPtrField<Status>& all, int inde
 bool TellsLoss(const StatusReply& status) {
   if (status.train_loss() != 0 || status.train_accuracy() != 0) return true;
   return !status.config().model().has_client() &&
-         std::any_of(status.workers().begin(), status.workers().end(),
-                     [](const WorkerStatus& worker) {
-                       return worker.live() && worker.samples_per_second() > 0;
-                     });
+         std::ranges::any_of(status.workers(), [](const WorkerStatus& worker) {
+           return worker.live() && worker.samples_per_second() > 0;
+         });
 }
 
 bool TellsAccuracy(const StatusReply& status) {

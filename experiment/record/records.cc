@@ -10,7 +10,6 @@
 #include <fstream>
 #include <string_view>
 
-#include "absl/strings/str_cat.h"
 #include "common/files.h"
 #include "experiment/record/run_files.h"
 
@@ -94,7 +93,7 @@ absl::StatusOr<std::vector<Record>> ReadMetrics(const std::string& path) {
     if (file.eof()) break;  // no line end: a partial or torn line
     Record record = Record::parse(line, nullptr, /*allow_exceptions=*/false);
     if (!record.is_object()) {
-      return absl::DataLossError(absl::StrCat(path, ":", number, ": not a JSON object"));
+      return DataLossError(path, ":", number, ": not a JSON object");
     }
     records.push_back(std::move(record));
   }

@@ -30,9 +30,9 @@ absl::Status MakePathsAbsolute(Config* config) {
     std::error_code error;
     *path = std::filesystem::absolute(*path, error).string();
     if (!error) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        absl::StrCat(key, ": the current folder, from which it would be meant, cannot be found (",
-                     error.message(), "); give an absolute path, or start from another folder"));
+    return InvalidArgumentError(
+        key, ": the current folder, from which it would be meant, cannot be found (",
+        error.message(), "); give an absolute path, or start from another folder");
   };
   if (config->model().has_onnx()) {
     PSGD_RETURN_IF_ERROR(make("model.onnx", config->mutable_model()->mutable_onnx()));
@@ -50,8 +50,7 @@ absl::StatusOr<Config> ReadRunConfig(const RunChoice& choice, std::vector<std::s
   PSGD_ASSIGN_OR_RETURN(Config config, LoadConfig(path, choice.set, notes));
   if (!choice.shards.empty() &&
       !ApplySet(absl::StrCat("cluster.shards=", choice.shards), &config).ok()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--shards ", choice.shards, ": expected a whole number or auto"));
+    return InvalidArgumentError("--shards ", choice.shards, ": expected a whole number or auto");
   }
   if (choice.workers > 0) config.mutable_cluster()->set_workers(choice.workers);
   config = ResolveDefaults(std::move(config));
@@ -93,10 +92,10 @@ absl::Status CheckUnfinished(const std::string& run_dir, const Config& config) {
   }
   const int trained = static_cast<int>(std::ceil(summary->epochs - 1e-6));
   const bool fewer = trained > config.train().epochs();
-  return absl::InvalidArgumentError(absl::StrCat(
+  return InvalidArgumentError(
       run_dir, fewer ? " has already trained " : " has finished its ", trained, " epochs",
       fewer ? absl::StrCat(", and train.epochs is ", config.train().epochs()) : std::string(),
-      "; to train on, raise them: --set train.epochs=", 2 * trained));
+      "; to train on, raise them: --set train.epochs=", 2 * trained);
 }
 
 std::string ChangedKeys(const Config& before, const Config& now, const std::string& section) {

@@ -44,8 +44,7 @@ absl::StatusOr<std::string> MakeDefault(const RunDirOptions& options) {
       return FileError("make the run directory", path, error.value());
     }
   }
-  return absl::AlreadyExistsError(
-      absl::StrCat(base, " and its successors exist; give another with --run-dir"));
+  return AlreadyExistsError(base, " and its successors exist; give another with --run-dir");
 }
 
 // Whether the directory has nothing but what ps-run lays there first: the data of its etcd.
@@ -72,11 +71,11 @@ absl::StatusOr<bool> TakeGiven(const std::string& path) {
   const bool empty = IsEmptyButEtcd(path, error);
   if (error) return FileError("list the run directory", path, error.value());
   if (empty) return false;
-  return absl::AlreadyExistsError(
-      absl::StrCat("the run directory ", path, " is not empty; give another with --run-dir, or ",
-                   fs::exists(path + "/config.yaml", error)
-                       ? absl::StrCat("continue its run with --resume ", path)
-                       : "empty it"));
+  return AlreadyExistsError("the run directory ", path,
+                            " is not empty; give another with --run-dir, or ",
+                            fs::exists(path + "/config.yaml", error)
+                                ? absl::StrCat("continue its run with --resume ", path)
+                                : "empty it");
 }
 
 void RemoveButEtcd(const std::string& path) {
@@ -97,12 +96,10 @@ void RemoveButEtcd(const std::string& path) {
 absl::Status CheckResumed(const std::string& path) {
   std::error_code error;
   if (!fs::is_directory(path, error)) {
-    return absl::NotFoundError(
-        absl::StrCat("no run to resume: ", path, " is not a directory; check its spelling"));
+    return NotFoundError("no run to resume: ", path, " is not a directory; check its spelling");
   }
   if (fs::exists(path + "/config.yaml", error)) return absl::OkStatus();
-  return absl::NotFoundError(
-      absl::StrCat("no run to resume: ", path, " has no config.yaml; is it a run directory?"));
+  return NotFoundError("no run to resume: ", path, " has no config.yaml; is it a run directory?");
 }
 
 // Holds the directory until the result and all its copies are gone, or this process ends.
@@ -112,9 +109,9 @@ absl::StatusOr<std::shared_ptr<const void>> Hold(const std::string& path) {
   std::shared_ptr<const void> hold(nullptr, [descriptor](const void*) { close(descriptor); });
   if (flock(descriptor, LOCK_EX | LOCK_NB) == 0) return hold;
   if (errno != EWOULDBLOCK) return FileError("lock the run directory", path, errno);
-  return absl::FailedPreconditionError(absl::StrCat(
+  return FailedPreconditionError(
       "the run in ", path, " still goes on in another ps-server; look at it with  ps-ctl status ",
-      path, "  or wait until it has ended"));
+      path, "  or wait until it has ended");
 }
 
 }  // namespace

@@ -6,7 +6,6 @@
 #include <set>
 
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "common/files.h"
 
 namespace psgd {
@@ -74,9 +73,9 @@ absl::Status CheckRegularFile(const std::string& path) {
   if (!fs::status_known(status) || !fs::exists(status))
     return FileError("open", path, error.value());
   if (fs::is_regular_file(status)) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(path, " is a ", fs::is_directory(status) ? "folder" : "pipe, socket or device",
-                   " where a run has a file; move it away"));
+  return InvalidArgumentError(path, " is a ",
+                              fs::is_directory(status) ? "folder" : "pipe, socket or device",
+                              " where a run has a file; move it away");
 }
 
 }  // namespace psgd

@@ -7,7 +7,6 @@
 #include <type_traits>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "common/files.h"
 #include "experiment/record/run_files.h"
 
@@ -168,7 +167,7 @@ absl::StatusOr<Summary> ReadSummary(const std::string& path) {
   PSGD_ASSIGN_OR_RETURN(const std::string text, ReadSmallFile(path, kMaxSummaryBytes));
   const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": not a run's summary: no JSON object"));
+    return InvalidArgumentError(path, ": not a run's summary: no JSON object");
   }
   Summary summary;
   std::string bad;
@@ -179,8 +178,8 @@ absl::StatusOr<Summary> ReadSummary(const std::string& path) {
     if (bad.empty() && !good) bad = key;
   });
   if (!bad.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ": not a run's summary: \"", bad, "\" is missing or of another type"));
+    return InvalidArgumentError(path, ": not a run's summary: \"", bad,
+                                "\" is missing or of another type");
   }
   return summary;
 }

@@ -2,7 +2,6 @@
 
 #include <cstring>
 
-#include "absl/strings/str_cat.h"
 #include "data/safetensors.h"
 #include "server/shard/placement.h"
 #include "server/shard/snapshot.h"
@@ -58,15 +57,14 @@ absl::StatusOr<WeightsCollector> WeightsCollector::AverageOf(const LoadedCheckpo
 absl::Status WeightsCollector::Add(const WeightsChunk& chunk) {
   if (chunk.has_model()) return SetModel(chunk.model(), chunk.config());
   if (chunk.parameter() >= values_.size()) {
-    return absl::DataLossError(absl::StrCat("the server sent values of parameter ",
-                                            chunk.parameter(), ", which its model does not have"));
+    return DataLossError("the server sent values of parameter ", chunk.parameter(),
+                         ", which its model does not have");
   }
   std::vector<float>& values = values_[chunk.parameter()];
   const uint64_t count = chunk.values().size() / sizeof(float);
   if (chunk.offset() > values.size() || count > values.size() - chunk.offset()) {
-    return absl::DataLossError(
-        absl::StrCat("the server sent values beyond the end of ",
-                     model_.parameters(static_cast<int>(chunk.parameter())).name()));
+    return DataLossError("the server sent values beyond the end of ",
+                         model_.parameters(static_cast<int>(chunk.parameter())).name());
   }
   std::memcpy(values.data() + chunk.offset(), chunk.values().data(), count * sizeof(float));
   received_[chunk.parameter()] += count;
@@ -76,10 +74,9 @@ absl::Status WeightsCollector::Add(const WeightsChunk& chunk) {
 absl::Status WeightsCollector::Complete() const {
   for (size_t p = 0; p < values_.size(); ++p) {
     if (received_[p] != values_[p].size()) {
-      return absl::DataLossError(absl::StrCat("only ", received_[p], " of ", values_[p].size(),
-                                              " values of ",
-                                              model_.parameters(static_cast<int>(p)).name(),
-                                              " came; is one of the server's shards down?"));
+      return DataLossError("only ", received_[p], " of ", values_[p].size(), " values of ",
+                           model_.parameters(static_cast<int>(p)).name(),
+                           " came; is one of the server's shards down?");
     }
   }
   return absl::OkStatus();

@@ -79,13 +79,11 @@ Curves CurvesAlong(const std::vector<ReportGroup>& groups, const std::string& ax
     curves[name].push_back({found->number, &group});
   }
   // Two points make no curve. Without a curve of three points there is no figure.
-  if (std::none_of(curves.begin(), curves.end(),
-                   [](const auto& curve) { return curve.second.size() > 2; })) {
+  if (std::ranges::none_of(curves, [](const auto& curve) { return curve.second.size() > 2; })) {
     numbers->clear();
   }
   for (auto& [name, points] : curves) {
-    std::sort(points.begin(), points.end(),
-              [](const AxisPoint& a, const AxisPoint& b) { return a.at < b.at; });
+    std::ranges::sort(points, {}, &AxisPoint::at);
   }
   return curves;
 }

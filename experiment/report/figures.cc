@@ -67,8 +67,7 @@ SeriesStyle::SeriesStyle(const std::vector<ReportGroup>& groups) {
   for (const ReportGroup& group : groups) {
     twins_ = twins_ || group.twin;
     for (const auto& [axis, value] : group.axes) {
-      auto named =
-          std::find_if(axes.begin(), axes.end(), [&](const Named& n) { return n.axis == axis; });
+      auto named = std::ranges::find(axes, axis, &Named::axis);
       if (named == axes.end()) named = axes.insert(axes.end(), Named{axis, {}});
       if (std::count(named->values.begin(), named->values.end(), value) == 0)
         named->values.push_back(value);

@@ -6,7 +6,6 @@
 #include <set>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "common/philox.h"
 
 namespace psgd {
@@ -146,9 +145,9 @@ absl::StatusOr<LearningCurve> LearningCurve::Fit(std::vector<MeasuredError> poin
     middle += std::log(point.size) / static_cast<double>(points.size());
   }
   if (sizes.size() < kFewestSizes) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(sizes.size(), sizes.size() == 1 ? " size" : " sizes",
-                     " with an error above 0; a fit needs ", kFewestSizes, " or more"));
+    return FailedPreconditionError(sizes.size(), sizes.size() == 1 ? " size" : " sizes",
+                                   " with an error above 0; a fit needs ", kFewestSizes,
+                                   " or more");
   }
   LearningCurve curve;
   curve.fitted_floor_ = sizes.size() >= kFewestSizesForFloor;

@@ -104,8 +104,7 @@ std::vector<Curve> CurvesOf(const ReportRuns& report, const std::vector<ReportGr
     curve.sizes.push_back(size);
     KeepCommon(group.axes, &common[place->second]);
   }
-  const auto twins =
-      std::count_if(curves.begin(), curves.end(), [](const Curve& curve) { return curve.twin; });
+  const auto twins = std::ranges::count_if(curves, [](const Curve& curve) { return curve.twin; });
   for (size_t i = 0; i < curves.size(); ++i) {
     const std::string label = AxesLabel(common[i]);
     curves[i].name = !curves[i].twin ? label
@@ -182,8 +181,7 @@ class LearningFigure {
       if (error.count > 0) points.push_back({curve.sizes[i], error});
     }
     if (points.empty()) return;
-    std::sort(points.begin(), points.end(),
-              [](const MeasuredError& a, const MeasuredError& b) { return a.size < b.size; });
+    std::ranges::sort(points, {}, &MeasuredError::size);
     PlotSeries series;
     series.name = curves_ > 1 ? curve.name : "";
     series.css_class = curve.twin ? "ink" : absl::StrCat("c", color_);

@@ -57,8 +57,8 @@ absl::Status Draw(const std::string& browser, const std::string& profile,
         absl::StrCat(browser, " does not end, drawing ", figure.svg));
   }
   if (process->exit_code() == 0 && fs::exists(png, error)) return absl::OkStatus();
-  return absl::UnavailableError(absl::StrCat(browser, " ", process->HowItEnded(), " and drew no ",
-                                             png, ": ", process->StderrTail()));
+  return UnavailableError(browser, " ", process->HowItEnded(), " and drew no ", png, ": ",
+                          process->StderrTail());
 }
 
 }  // namespace

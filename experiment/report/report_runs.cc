@@ -75,8 +75,7 @@ void TellApart(ReportRuns* report) {
     if (number == 1) continue;
     shared.insert(absl::StrCat("\"", run.label, "\""));
     absl::StrAppend(&run.label, " (", number, ")");
-    auto way = std::find_if(run.axes.begin(), run.axes.end(),
-                            [](const auto& axis) { return axis.first == "way"; });
+    auto way = std::ranges::find_if(run.axes, [](const auto& axis) { return axis.first == "way"; });
     if (way == run.axes.end()) way = run.axes.insert(way, {"way", ""});
     absl::StrAppend(&way->second, way->second.empty() ? "(" : " (", number, ")");
   }
@@ -196,10 +195,10 @@ void ShortenLabels(ReportRuns* report) {
 absl::StatusOr<ReportRuns> OfFolder(const std::string& folder) {
   const std::vector<std::string> found = FindRunDirs(folder, kDeepest);
   if (found.empty()) {
-    return absl::NotFoundError(absl::StrCat(
+    return NotFoundError(
         folder,
         " holds no runs: neither a sweep's plan.json nor folders with what a run leaves; check its "
-        "spelling"));
+        "spelling");
   }
   ReportRuns report;
   const fs::path whole = fs::absolute(folder).lexically_normal();
@@ -244,9 +243,8 @@ void ChooseMetric(ReportRuns* report) {
     ++count;
   }
   if (counts.empty()) return;
-  const auto most = std::max_element(
-      counts.begin(), counts.end(),
-      [](const auto& a, const auto& b) { return a.second.first < b.second.first; });
+  const auto most = std::ranges::max_element(
+      counts, [](const auto& a, const auto& b) { return a.second.first < b.second.first; });
   report->metric = *most->second.second;
   if (counts.size() == 1) return;
   for (ReportRun& run : report->runs) {

@@ -64,8 +64,7 @@ class ScalingFigure {
     }
     std::erase_if(curves_, [](const auto& curve) { return curve.second.size() < 2; });
     for (auto& [name, points] : curves_) {
-      std::sort(points.begin(), points.end(),
-                [](const Measured& a, const Measured& b) { return a.count < b.count; });
+      std::ranges::sort(points, {}, &Measured::count);
       for (const Measured& point : points) counts_.push_back(point.count);
     }
     std::sort(counts_.begin(), counts_.end());

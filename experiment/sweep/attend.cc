@@ -23,9 +23,9 @@ constexpr size_t kLongestLine = 64;
 absl::Status Enter(const std::string& folder, const std::string& lock) {
   if (chdir(folder.c_str()) != 0) return FileError("work in the folder", folder, errno);
   if (access(lock.c_str(), F_OK) == 0) return absl::OkStatus();
-  return absl::NotFoundError(absl::StrCat("does not see ", lock,
-                                          ": the sweep's --dir must be a folder that all hosts "
-                                          "share, at the same path"));
+  return NotFoundError("does not see ", lock,
+                       ": the sweep's --dir must be a folder that all hosts "
+                       "share, at the same path");
 }
 
 // Reads commands on standard input.
@@ -101,8 +101,8 @@ absl::StatusOr<int> Attend(const AttendOptions& options) {
   PSGD_RETURN_IF_ERROR(Enter(options.folder, options.lock));
   PSGD_ASSIGN_OR_RETURN(const std::unique_ptr<HeldLock> lock, HeldLock::Try(options.lock));
   if (lock == nullptr) {
-    return absl::UnavailableError(
-        absl::StrCat("processes of this run still live somewhere: ", options.lock, " is held"));
+    return UnavailableError("processes of this run still live somewhere: ", options.lock,
+                            " is held");
   }
   ChildOptions child;
   child.name = "ps-run";
@@ -134,10 +134,9 @@ absl::StatusOr<std::string> ProbeHost(const std::string& folder, const std::stri
   PSGD_RETURN_IF_ERROR(Enter(folder, lock));
   PSGD_ASSIGN_OR_RETURN(const std::unique_ptr<HeldLock> held, HeldLock::Try(lock));
   if (held == nullptr) return absl::StrJoin(OwnCores(), ",");
-  return absl::FailedPreconditionError(
-      absl::StrCat("does not see that ", lock,
-                   " is locked: its file system has locks of its own "
-                   "(NFS has common ones; Lustre with -o flock; sshfs has not)"));
+  return FailedPreconditionError("does not see that ", lock,
+                                 " is locked: its file system has locks of its own "
+                                 "(NFS has common ones; Lustre with -o flock; sshfs has not)");
 }
 
 }  // namespace psgd

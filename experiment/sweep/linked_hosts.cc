@@ -23,9 +23,9 @@ absl::Status RunScript(const std::string& script, const std::string& network,
   if (!process->WaitEnded(kLinkPatience))
     return absl::DeadlineExceededError("scripts/netns.sh does not end");
   if (process->exit_code() == 0) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat(
+  return FailedPreconditionError(
       "launch.link: scripts/netns.sh ", process->HowItEnded(), " (", process->StderrTail(),
-      "); it needs root, iproute2 and CAP_NET_ADMIN: use sudo, or leave launch.link unlimited"));
+      "); it needs root, iproute2 and CAP_NET_ADMIN: use sudo, or leave launch.link unlimited");
 }
 
 }  // namespace
@@ -52,8 +52,8 @@ absl::Status CheckLink(const std::string& link) {
     ++digits;
   const std::string unit = link.substr(digits);
   if (digits > 0 && (unit == "kbit" || unit == "mbit" || unit == "gbit")) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("launch.link: \"", link, "\" is no rate; write 100mbit, 1gbit or unlimited"));
+  return InvalidArgumentError("launch.link: \"", link,
+                              "\" is no rate; write 100mbit, 1gbit or unlimited");
 }
 
 }  // namespace psgd

@@ -68,11 +68,11 @@ absl::Status CheckMetric(const SweepAsha& asha, const Config& config) {
   if (metric == "loss" || std::ranges::count(measured, metric) > 0 || config.model().has_client()) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(absl::StrCat(
+  return InvalidArgumentError(
       "asha.metric is ", metric, ", which is not measured with data.format: ",
       absl::AsciiStrToLower(DataConfig::Format_Name(config.data().format())),
       " and model.loss: ", absl::AsciiStrToLower(ModelConfig::Loss_Name(config.model().loss())),
-      "; set it to ", absl::StrJoin(measured, " or "), ", or to loss"));
+      "; set it to ", absl::StrJoin(measured, " or "), ", or to loss");
 }
 
 }  // namespace
@@ -94,10 +94,9 @@ absl::Status CheckAsha(const SweepAsha& asha, const std::vector<PlannedRun>& run
   }
   const int highest = *asha.rungs().rbegin();
   if (highest < epochs || epochs == 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("asha.rungs: nothing can be stopped after ", highest,
-                   highest == 1 ? " epoch" : " epochs", ", for runs end after ", epochs,
-                   "; leave that rung out, or give train.epochs above ", highest));
+  return InvalidArgumentError("asha.rungs: nothing can be stopped after ", highest,
+                              highest == 1 ? " epoch" : " epochs", ", for runs end after ", epochs,
+                              "; leave that rung out, or give train.epochs above ", highest);
 }
 
 std::string RuleOf(const SweepAsha& asha) {

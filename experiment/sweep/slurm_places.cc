@@ -18,12 +18,11 @@ absl::StatusOr<std::string> Ask(std::vector<std::string> argv) {
   PSGD_ASSIGN_OR_RETURN(const std::unique_ptr<ChildProcess> process,
                         ChildProcess::Start(std::move(child)));
   if (!process->WaitEnded(kPatience)) {
-    return absl::UnavailableError(
-        absl::StrCat(process->name(), " does not answer; is slurmctld up?"));
+    return UnavailableError(process->name(), " does not answer; is slurmctld up?");
   }
   if (process->exit_code() != 0) {
-    return absl::UnavailableError(
-        absl::StrCat(process->name(), " ", process->HowItEnded(), ": ", process->StderrTail()));
+    return UnavailableError(process->name(), " ", process->HowItEnded(), ": ",
+                            process->StderrTail());
   }
   return process->ReadLine(Duration::zero()).value_or("");
 }

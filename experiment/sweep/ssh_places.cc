@@ -62,12 +62,12 @@ absl::StatusOr<std::vector<std::string>> ParseHosts(const std::string& list,
     const std::string host(absl::StripAsciiWhitespace(line.substr(0, line.find('#'))));
     if (host.empty()) continue;
     if (host.front() == '-' || !std::all_of(host.begin(), host.end(), IsHostChar)) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "\"", host, "\" is no host; write a name that ssh knows, as node-1 or user@10.0.0.2"));
+      return InvalidArgumentError(
+          "\"", host, "\" is no host; write a name that ssh knows, as node-1 or user@10.0.0.2");
     }
     if (std::find(hosts.begin(), hosts.end(), host) != hosts.end()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "host ", host, " is named twice; --parallel says how many runs a host has at a time"));
+      return InvalidArgumentError(
+          "host ", host, " is named twice; --parallel says how many runs a host has at a time");
     }
     hosts.push_back(host);
   }
@@ -110,7 +110,7 @@ absl::Status SshPlaces::Look() {
     if (host.trouble.empty()) return absl::OkStatus();  // a host has not answered yet
     absl::StrAppend(&troubles, "\n  ", host.name, ": ", host.trouble);
   }
-  return absl::UnavailableError(absl::StrCat("none of the hosts can be used:", troubles));
+  return UnavailableError("none of the hosts can be used:", troubles);
 }
 
 absl::Status SshPlaces::StartProbe(Host* host) {

@@ -54,9 +54,8 @@ absl::StatusOr<ShareOptions> Resources(const SweepOptions& options, const Sweep&
   shares.gpus_per_run = sweep.resources().gpus();
   if (options.gpu.empty()) {
     if (shares.gpus_per_run == 0) return shares;
-    return absl::InvalidArgumentError(absl::StrCat(options.file, ": resources.gpus asks for ",
-                                                   shares.gpus_per_run,
-                                                   " a run; say which with --gpu, as --gpu 0-7"));
+    return InvalidArgumentError(options.file, ": resources.gpus asks for ", shares.gpus_per_run,
+                                " a run; say which with --gpu, as --gpu 0-7");
   }
   PSGD_ASSIGN_OR_RETURN(shares.gpus, ParseDeviceList(options.gpu));
   shares.gpus_per_run = std::max(1, shares.gpus_per_run);
@@ -77,11 +76,9 @@ absl::Status LookAtResources(const SweepOptions& options, Prepared* prepared) {
 
 // The directory's plan may belong to another sweep with the same name.
 bool IsOfAnother(const SweepPlan& before, const RunPlan& plan) {
-  return !before.runs.empty() &&
-         std::none_of(before.runs.begin(), before.runs.end(), [&](const PlanEntry& entry) {
-           return std::any_of(plan.runs.begin(), plan.runs.end(),
-                              [&](const PlannedRun& run) { return run.id == entry.id; });
-         });
+  return !before.runs.empty() && std::ranges::none_of(before.runs, [&](const PlanEntry& entry) {
+    return std::ranges::find(plan.runs, entry.id, &PlannedRun::id) != plan.runs.end();
+  });
 }
 
 std::string NoteOfAnother(const SweepPlan& before, const std::string& dir) {
@@ -97,9 +94,8 @@ absl::StatusOr<Prepared> Prepare(const SweepOptions& options) {
   Prepared prepared;
   PSGD_ASSIGN_OR_RETURN(prepared.sweep, LoadSweep(options.file));
   if (prepared.sweep.name().front() == '.') {
-    return absl::InvalidArgumentError(absl::StrCat(options.file, ": name: \"",
-                                                   prepared.sweep.name(),
-                                                   "\" begins with a dot; it names a folder"));
+    return InvalidArgumentError(options.file, ": name: \"", prepared.sweep.name(),
+                                "\" begins with a dot; it names a folder");
   }
   PSGD_ASSIGN_OR_RETURN(Config base, BaseConfig(prepared.sweep, options.file));
   for (const std::string& assignment : options.set)
@@ -115,10 +111,10 @@ absl::StatusOr<Prepared> Prepare(const SweepOptions& options) {
     PSGD_RETURN_IF_ERROR(Annotate(CheckLink(run.launch.link()), options.file));
     if (run.launch.command().empty()) continue;
     if (run.launch.precision() != SweepLaunch::FP32) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(options.file,
-                       ": launch.precision is for ps-worker: launch.command chooses its precision "
-                       "itself; leave it out"));
+      return InvalidArgumentError(
+          options.file,
+          ": launch.precision is for ps-worker: launch.command chooses its precision "
+          "itself; leave it out");
     }
     if (!options.gpu.empty() && options.launcher == "slurm") {
       return absl::InvalidArgumentError(
@@ -178,10 +174,10 @@ absl::StatusOr<std::string> DryRun(const SweepOptions& options, Prepared prepare
 absl::Status CheckUnlimitedLinks(const SweepOptions& options, const Prepared& prepared) {
   for (const PlannedRun& run : prepared.plan.runs) {
     if (run.launch.link() == "unlimited") continue;
-    return absl::InvalidArgumentError(absl::StrCat(
+    return InvalidArgumentError(
         options.file,
         ": launch.link limits links of this machine; it has no meaning with --launcher ",
-        options.launcher));
+        options.launcher);
   }
   return absl::OkStatus();
 }
@@ -215,9 +211,8 @@ absl::StatusOr<std::unique_ptr<HeldLock>> TakeDir(const SweepDir& dir) {
   PSGD_RETURN_IF_ERROR(dir.Make());
   PSGD_ASSIGN_OR_RETURN(std::unique_ptr<HeldLock> lock, HeldLock::Try(dir.LockFile()));
   if (lock != nullptr) return lock;
-  return absl::FailedPreconditionError(
-      absl::StrCat("another ps-sweep works in ", dir.path(),
-                   "; wait until it has ended, or choose another --dir"));
+  return FailedPreconditionError("another ps-sweep works in ", dir.path(),
+                                 "; wait until it has ended, or choose another --dir");
 }
 
 // Runs that asha compares by a metric are reported by it.

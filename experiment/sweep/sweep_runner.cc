@@ -167,8 +167,7 @@ absl::Status SweepRunner::TakeStock() {
 }
 
 bool SweepRunner::SlotIsFree(size_t slot) const {
-  return std::none_of(active_.begin(), active_.end(),
-                      [&](const auto& active) { return active->slot == slot; });
+  return std::ranges::none_of(active_, [&](const auto& active) { return active->slot == slot; });
 }
 
 absl::Status SweepRunner::StartRuns() {
@@ -222,8 +221,7 @@ absl::StatusOr<bool> SweepRunner::Start(const PlannedRun& run, size_t slot) {
     std::error_code error;
     std::filesystem::remove_all(dir_.RunPath(run.id), error);
     if (error)
-      return absl::UnavailableError(
-          absl::StrCat("cannot remove ", dir_.RunPath(run.id), ": ", error.message()));
+      return UnavailableError("cannot remove ", dir_.RunPath(run.id), ": ", error.message());
   }
   auto command = places_.Command(run, slot, active->resumed);
   if (!command.ok()) {

@@ -97,7 +97,7 @@ absl::StatusOr<TrialSpeed> TryRun(const PlannedRun& run, double samples, const S
   const std::optional<TrialSpeed> speed = Follow(*child, metrics, place, stops);
   const double took = Seconds(SteadyNow() - start);
   const auto failed = [&](const std::string& why) {
-    return absl::UnavailableError(absl::StrCat(run.LabelWithSeed(), ": ", why));
+    return UnavailableError(run.LabelWithSeed(), ": ", why);
   };
   if (!child->Running()) {
     metrics.Look();

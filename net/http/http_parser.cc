@@ -51,8 +51,7 @@ absl::Status ParseHeader(absl::string_view line, HttpRequest* request) {
   }
   const std::string name = absl::AsciiStrToLower(line.substr(0, colon));
   const absl::string_view value = absl::StripAsciiWhitespace(line.substr(colon + 1));
-  if (std::any_of(value.begin(), value.end(),
-                  [](char c) { return absl::ascii_iscntrl(c) && c != '\t'; })) {
+  if (std::ranges::any_of(value, [](char c) { return absl::ascii_iscntrl(c) && c != '\t'; })) {
     return InvalidArgumentError("the header ", name, " holds what it may not");
   }
   // Other programs may read the second length or host instead, so duplicates are refused.

@@ -35,30 +35,9 @@ absl::StatusOr<UcxLibrary> Open() {
                           "for UCX install libucx0 or name its folder in LD_LIBRARY_PATH; "
                           "cluster.transport: auto also does without"));
   UcxLibrary ucx;
-  library.Find("ucp_config_read", &ucx.config_read);
-  library.Find("ucp_config_modify", &ucx.config_modify);
-  library.Find("ucp_config_release", &ucx.config_release);
-  library.Find("ucp_init_version", &ucx.init_version);
-  library.Find("ucp_cleanup", &ucx.cleanup);
-  library.Find("ucp_worker_create", &ucx.worker_create);
-  library.Find("ucp_worker_destroy", &ucx.worker_destroy);
-  library.Find("ucp_worker_query", &ucx.worker_query);
-  library.Find("ucp_worker_progress", &ucx.worker_progress);
-  library.Find("ucp_worker_get_efd", &ucx.worker_get_efd);
-  library.Find("ucp_worker_arm", &ucx.worker_arm);
-  library.Find("ucp_worker_set_am_recv_handler", &ucx.set_am_recv_handler);
-  library.Find("ucp_worker_get_address", &ucx.worker_get_address);
-  library.Find("ucp_worker_release_address", &ucx.worker_release_address);
-  library.Find("ucp_ep_create", &ucx.ep_create);
-  library.Find("ucp_ep_close_nbx", &ucx.ep_close);
-  library.Find("ucp_ep_print_info", &ucx.ep_print_info);
-  library.Find("ucp_am_send_nbx", &ucx.am_send);
-  library.Find("ucp_am_recv_data_nbx", &ucx.am_recv_data);
-  library.Find("ucp_am_data_release", &ucx.am_data_release);
-  library.Find("ucp_request_free", &ucx.request_free);
-  library.Find("ucs_status_string", &ucx.status_string);
-  library.Find("ucs_global_opts_get_value", &ucx.get_global_option);
-  library.Find("ucs_global_opts_set_value", &ucx.set_global_option);
+#define PSGD_FIND(name, member) library.Find(#name, &ucx.member);
+  PSGD_UCX_FUNCTIONS(PSGD_FIND)
+#undef PSGD_FIND
   PSGD_RETURN_IF_ERROR(library.FoundAll("UCX 1.13 and later have it"));
   // Lost peers are ordinary here, and UCX would warn of each. A level that UCX_LOG_LEVEL asks for
   // stays.

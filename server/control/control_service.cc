@@ -25,54 +25,25 @@ class Adapter final : public Control::Service {
  public:
   void Serve(ServerLoop* server) { server_ = server; }
 
-  grpc::Status Join(grpc::ServerContext* context, const JoinRequest* request,
-                    JoinReply* reply) override {
-    return Answer(*context, "Join", *request, reply);
+#define PSGD_ANSWER(Call)                                                       \
+  grpc::Status Call(grpc::ServerContext* context, const Call##Request* request, \
+                    Call##Reply* reply) override {                              \
+    return Answer(*context, #Call, *request, reply);                            \
   }
-  grpc::Status Register(grpc::ServerContext* context, const RegisterRequest* request,
-                        RegisterReply* reply) override {
-    return Answer(*context, "Register", *request, reply);
-  }
-  grpc::Status GiveWeights(grpc::ServerContext* context, const GiveWeightsRequest* request,
-                           GiveWeightsReply* reply) override {
-    return Answer(*context, "GiveWeights", *request, reply);
-  }
-  grpc::Status NextSegment(grpc::ServerContext* context, const NextSegmentRequest* request,
-                           NextSegmentReply* reply) override {
-    return Answer(*context, "NextSegment", *request, reply);
-  }
-  grpc::Status Evaluated(grpc::ServerContext* context, const EvaluatedRequest* request,
-                         EvaluatedReply* reply) override {
-    return Answer(*context, "Evaluated", *request, reply);
-  }
-  grpc::Status Heartbeat(grpc::ServerContext* context, const HeartbeatRequest* request,
-                         HeartbeatReply* reply) override {
-    return Answer(*context, "Heartbeat", *request, reply);
-  }
-  grpc::Status Leave(grpc::ServerContext* context, const LeaveRequest* request,
-                     LeaveReply* reply) override {
-    return Answer(*context, "Leave", *request, reply);
-  }
-  grpc::Status Status(grpc::ServerContext* context, const StatusRequest* request,
-                      StatusReply* reply) override {
-    return Answer(*context, "Status", *request, reply);
-  }
-  grpc::Status Checkpoint(grpc::ServerContext* context, const CheckpointRequest* request,
-                          CheckpointReply* reply) override {
-    return Answer(*context, "Checkpoint", *request, reply);
-  }
-  grpc::Status Drain(grpc::ServerContext* context, const DrainRequest* request,
-                     DrainReply* reply) override {
-    return Answer(*context, "Drain", *request, reply);
-  }
-  grpc::Status Rebalance(grpc::ServerContext* context, const RebalanceRequest* request,
-                         RebalanceReply* reply) override {
-    return Answer(*context, "Rebalance", *request, reply);
-  }
-  grpc::Status SetHyper(grpc::ServerContext* context, const SetHyperRequest* request,
-                        SetHyperReply* reply) override {
-    return Answer(*context, "SetHyper", *request, reply);
-  }
+  PSGD_ANSWER(Join)
+  PSGD_ANSWER(Register)
+  PSGD_ANSWER(GiveWeights)
+  PSGD_ANSWER(NextSegment)
+  PSGD_ANSWER(Evaluated)
+  PSGD_ANSWER(Heartbeat)
+  PSGD_ANSWER(Leave)
+  PSGD_ANSWER(Status)
+  PSGD_ANSWER(Checkpoint)
+  PSGD_ANSWER(Drain)
+  PSGD_ANSWER(Rebalance)
+  PSGD_ANSWER(SetHyper)
+#undef PSGD_ANSWER
+
   grpc::Status Weights(grpc::ServerContext* context, const WeightsRequest*,
                        grpc::ServerWriter<WeightsChunk>* writer) override {
     ServerLoop* const server = server_.load();

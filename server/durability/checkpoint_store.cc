@@ -57,8 +57,7 @@ absl::Status CheckpointStore::Seal(CheckpointManifest manifest) const {
     return FailedPreconditionError("checkpoint ", manifest.id(), " has two parts of one shard");
   }
   if (manifest.unix_seconds() == 0) manifest.set_unix_seconds(std::time(nullptr));
-  std::sort(manifest.mutable_shards()->begin(), manifest.mutable_shards()->end(),
-            [](const ShardReceipt& a, const ShardReceipt& b) { return a.shard() < b.shard(); });
+  std::ranges::sort(*manifest.mutable_shards(), {}, &ShardReceipt::shard);
   return WriteManifest(ManifestPath(root_, manifest.id()), manifest);
 }
 

@@ -81,8 +81,8 @@ absl::Status CheckShardThere(const std::string& shard_folder) {
   const std::string log = shard_folder + "/log";
   if (FileExists(shard_folder) && !FileExists(log + "/CURRENT") && !HasImage(shard_folder) &&
       !FileExists(shard_folder + kMachineStartFile)) {
-    return absl::NotFoundError(
-        absl::StrCat("the journal in ", shard_folder, " was being created, and holds nothing yet"));
+    return NotFoundError("the journal in ", shard_folder,
+                         " was being created, and holds nothing yet");
   }
   std::error_code failed;  // an error here says nothing; opening the database reports why
   if (std::filesystem::exists(log, failed) || failed) return absl::OkStatus();
