@@ -104,7 +104,7 @@ std::string RangeOf(const FieldDescriptor& field) {
 
   std::string range;
   if (options.HasExtension(min) && options.HasExtension(max)) {
-    range = absl::StrCat("between ", number(min), " and ", number(max));
+    range = absl::StrCat(number(min), " to ", number(max));
   } else {
     if (options.HasExtension(min)) {
       const double lowest = options.GetExtension(min);

@@ -47,7 +47,7 @@ std::optional<NumberWord> WordOf(const google::protobuf::FieldDescriptor& field)
 // A number in the unit of the field: 4096 is "4KiB".
 std::string NumberInUnit(const google::protobuf::FieldDescriptor& field, double number);
 
-// The allowed numbers: `at least 1`, `between 1 and 64`, `above 0 and at most 1`, `at least 0, or
+// The allowed numbers: `at least 1`, `1 to 64`, `above 0 and at most 1`, `at least 0, or
 // "unbounded"`. Empty if the schema sets no bound.
 std::string RangeOf(const google::protobuf::FieldDescriptor& field);
 

@@ -26,14 +26,15 @@ struct Front {
 };
 
 absl::Status Check(const Front& front) {
-  if (front.magic != kGreetingMagic || front.address_bytes == 0 ||
-      front.address_bytes > kMostAddress) {
-    return absl::InvalidArgumentError("not a psgd process; does something else connect here?");
-  }
-  if (front.version != kProtocolVersion) {
+  const bool is_greeting = front.magic == kGreetingMagic;
+  // Before the length, in whose place other versions may have something else.
+  if (is_greeting && front.version != kProtocolVersion) {
     return InvalidArgumentError("the peer speaks protocol version ", front.version,
                                 ", this side version ", kProtocolVersion,
                                 ": run the same release on both");
+  }
+  if (!is_greeting || front.address_bytes == 0 || front.address_bytes > kMostAddress) {
+    return absl::InvalidArgumentError("not a psgd process; does something else connect here?");
   }
   return absl::OkStatus();
 }

@@ -52,8 +52,9 @@ void ServerCore::OnStoreRead(const absl::StatusOr<RunStore::Held>& held, const R
   store_busy_ = false;
   read_again_ = now + kReadRetry;
   if (leader_ != nullptr || ended_) return;
-  TellTrouble(held.status(), effects);
-  if (!held.ok()) return;
+  if (!held.ok()) return TellTrouble(held.status(), effects);
+  // A store that is full can be read. So the trouble of a write lasts until the next write.
+  std::string trouble = std::exchange(store_trouble_, "");
   if (held->revision == 0 || held->record.over()) {
     // A server of the run learns here that the run is over. Any other server waits for the run to
     // begin.
@@ -76,6 +77,7 @@ void ServerCore::OnStoreRead(const absl::StatusOr<RunStore::Held>& held, const R
   replaced_ = held->record.epoch() == holder_.run_epoch() ? held->record.leader() : 0;
   taking_over_ = TakenOver(held->record, holder_.self());
   plan_ = plan == nullptr ? nullptr : std::make_shared<RunPlan>(*plan);
+  store_trouble_ = std::move(trouble);
   store_busy_ = true;
   effects->push_back(effect::WriteStore{++writes_, held->revision, taking_over_, nullptr,
                                         RunStore::As::kSuccessor});
@@ -97,6 +99,7 @@ void ServerCore::OnStoreWritten(uint64_t number, const absl::StatusOr<int64_t>& 
     if (absl::IsOutOfRange(revision.status())) return Step(revision.status(), effects);
     return TellTrouble(revision.status(), effects);
   }
+  store_trouble_.clear();
   Lead(*revision, std::move(taking_over_), plan_.get(), now, effects);
 }
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <random>
 
 #include "tests/system/run_test.h"
@@ -98,6 +99,46 @@ TEST_F(Damage, VerifySaysWhichCheckpointsAreSound) {
   EXPECT_THAT(list[0]["problem"].get<std::string>(), HasSubstr(checkpoints.back().string()));
   EXPECT_EQ(list[1]["state"], "sound");
   EXPECT_EQ(RunProgram({"ps-ctl", "verify", Path("nothing")}).code, 2);
+}
+
+TEST_F(Damage, VerifyNamesTheFileThatIsDamagedOrGone) {
+  const auto checkpoints = StoppedRun();
+  const fs::path newest = checkpoints.back();
+  fs::path part;
+  for (const auto& entry : fs::directory_iterator(newest / "shard-1")) {
+    if (entry.path().extension() == ".sst") part = entry.path();
+  }
+  ASSERT_FALSE(part.empty());
+  const auto half = [](const fs::path& file) { fs::resize_file(file, fs::file_size(file) / 2); };
+  const auto gone = [](const fs::path& file) { fs::remove_all(file); };
+  const std::vector<std::pair<fs::path, std::function<void(const fs::path&)>>> damages = {
+      {part, FlipBit},
+      {part, half},
+      {part, gone},
+      {newest / "shard-0", gone},
+      {newest / "manifest", FlipBit},
+      {newest / "manifest", half}};
+  for (const auto& [file, damage] : damages) {
+    fs::remove_all(Path("sound"));
+    fs::copy(newest, Path("sound"), fs::copy_options::recursive);
+    damage(file);
+    const Ended verified = RunProgram({"ps-ctl", "verify", Path("run"), "--json"});
+    EXPECT_EQ(verified.code, 1) << file << verified.err;
+    EXPECT_THAT(verified.err, HasSubstr("1 of the checkpoints of " + Path("run") + " is damaged"));
+    const Json list = Json::parse(verified.out, nullptr, false)["checkpoints"];
+    ASSERT_EQ(list.size(), checkpoints.size()) << file;
+    for (size_t i = 0; i < list.size(); ++i)
+      EXPECT_EQ(list[i]["state"], i == 0 ? "damaged" : "sound") << file;
+    EXPECT_THAT(list[0]["problem"].get<std::string>(), HasSubstr(file.string()));
+    fs::remove_all(newest);
+    fs::copy(Path("sound"), newest, fs::copy_options::recursive);
+  }
+  EXPECT_EQ(RunProgram({"ps-ctl", "verify", Path("run")}).code, 0);
+  // Without its manifest it looks like one that was never completed, which is no damage.
+  fs::remove(newest / "manifest");
+  const Ended verified = RunProgram({"ps-ctl", "verify", Path("run"), "--json"});
+  EXPECT_EQ(verified.code, 0) << verified.err;
+  EXPECT_EQ(Json::parse(verified.out, nullptr, false)["checkpoints"][0]["state"], "incomplete");
 }
 
 TEST_F(Damage, PrunedAndResumedFromAnOlderOne) {

@@ -85,7 +85,7 @@ TEST_F(Lossless, MistakesAreTold) {
   EXPECT_THAT(ended.err, testing::HasSubstr("did you mean \"zstd\"?"));
   ended = RunSmall("bad", Sets({"compression.lossless.zstd.level=20"}));
   EXPECT_EQ(ended.code, 2);
-  EXPECT_THAT(ended.err, testing::HasSubstr("between 1 and 19"));
+  EXPECT_THAT(ended.err, testing::HasSubstr("must be 1 to 19"));
   const std::string config = SmallConfig(), model = Write("m.yaml", "worker: {sample: 1ms}\n");
   ended = RunProgram({"ps-sim", config, "--model", model, "--set", "compression.lossless=zstd"});
   EXPECT_NE(ended.code, 0);

@@ -147,7 +147,7 @@ TEST_F(Sequences, WhatDoesNotFitIsSaidBeforeTraining) {
   EXPECT_THAT(error("gpt", "format: translation"), HasSubstr("samples are pairs of sequences"));
   EXPECT_THAT(error("transformer", "format: text"), HasSubstr("takes pairs of sequences"));
   EXPECT_THAT(error("transformer", "format: translation, tokens: bpe, vocabulary: 100"),
-              HasSubstr("must be between 260 and 65536"));
+              HasSubstr("must be 260 to 65536"));
   Write("pairs.tsv", "no tab\n");
   EXPECT_THAT(error("transformer", "format: translation"), HasSubstr("pairs.tsv:1"));
   EXPECT_FALSE(std::filesystem::exists(Path("bad")));

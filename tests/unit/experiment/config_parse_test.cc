@@ -32,7 +32,7 @@ TEST(ConfigParse, NamesEveryWrongKeyAtOnce) {
             "c.yaml:1:1: unknown key \"naem\" in config; did you mean \"name\"?\n"
             "c.yaml:2:17: train.epochs: expected a whole number, got \"many\"\n"
             "c.yaml:2:23: unknown key \"epocs\" in train; did you mean \"epochs\"?\n"
-            "c.yaml:3:15: data.batch: 0 is out of range: must be between 1 and 1048576");
+            "c.yaml:3:15: data.batch: 0 is out of range: must be 1 to 1048576");
   std::string many;
   for (int i = 0; i < 30; ++i) many += absl::StrCat("zzzz", i, ": 1\n");
   const std::string error = ErrorOf(many);
@@ -357,10 +357,9 @@ TEST(ConfigParse, ErrorsSayWhereAndWhatToDo) {
        "int8, qsgd, natural, sign, signum, randomk, threshold, blocks, dgc, powersgd, auto, "
        "factors, chunked; did you mean \"topk\"?"},
       // Ranges.
-      {"data: {batch: 0}",
-       "c.yaml:1:15: data.batch: 0 is out of range: must be between 1 and 1048576"},
+      {"data: {batch: 0}", "c.yaml:1:15: data.batch: 0 is out of range: must be 1 to 1048576"},
       {"data: {batch: 99999999999}",
-       "c.yaml:1:15: data.batch: 99999999999 is out of range: must be between 1 and 1048576"},
+       "c.yaml:1:15: data.batch: 99999999999 is out of range: must be 1 to 1048576"},
       {"local: {steps: 30}\noptimizer: {sgd: {learning_rate: 0}}",
        "c.yaml:2:34: optimizer.sgd.learning_rate: 0 is out of range: must be above 0: with 0 the "
        "weights never change"},
@@ -403,7 +402,7 @@ TEST(ConfigParse, ErrorsSayWhereAndWhatToDo) {
        "c.yaml:1:19: cluster.window: \"4 bananas\" has an unknown unit; write it as 4MiB, 64KiB or "
        "512"},
       {"cluster: {slice: 8MiB}",
-       "c.yaml:1:18: cluster.slice: 8MiB is out of range: must be between 0 and 4MiB"},
+       "c.yaml:1:18: cluster.slice: 8MiB is out of range: must be 0 to 4MiB"},
       {"cluster: {window: 99999999999GiB}",
        "c.yaml:1:19: cluster.window: \"99999999999GiB\" is too large"},
       {"durability: {checkpoint: 2}",

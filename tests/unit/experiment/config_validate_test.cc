@@ -529,7 +529,7 @@ TEST(ConfigValidate, HoldsValuesThatNoFileGaveToTheSchema) {
       std::numeric_limits<double>::quiet_NaN());
   config.set_name("../../etc");
   const std::string message(ValidateConfig(config).message());
-  EXPECT_THAT(message, HasSubstr("data.batch: 0 is out of range: must be between 1 and 1048576"));
+  EXPECT_THAT(message, HasSubstr("data.batch: 0 is out of range: must be 1 to 1048576"));
   EXPECT_THAT(message, HasSubstr("model.hidden[1]: -4 is out of range: must be at least 1"));
   EXPECT_THAT(message, HasSubstr("learning_rate: expected a number, got \"nan\""));
   EXPECT_THAT(message, HasSubstr("name: expected 1 to 64 letters"));

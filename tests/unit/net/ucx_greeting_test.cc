@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <string>
 
 #include "net/ucx/greeting.h"
@@ -77,6 +78,17 @@ TEST_F(UcxGreetingTest, AnotherReleaseIsNamed) {
   std::string bytes = Sent(greeting_);
   bytes[8] = static_cast<char>(bytes[8] + 1);
   EXPECT_THAT(std::string(ReadOf(bytes).status().message()), HasSubstr("same release"));
+}
+
+// What follows the version may mean something else there.
+TEST_F(UcxGreetingTest, AnotherReleaseIsNamedWhateverFollowsItsVersion) {
+  std::string bytes = Sent(greeting_);
+  bytes[8] = static_cast<char>(bytes[8] + 1);
+  for (const char length : {'\0', '\x7f'}) {
+    SetUp();
+    std::fill(bytes.begin() + 12, bytes.end(), length);
+    EXPECT_THAT(std::string(ReadOf(bytes).status().message()), HasSubstr("same release"));
+  }
 }
 
 TEST_F(UcxGreetingTest, AGreetingIsBounded) {

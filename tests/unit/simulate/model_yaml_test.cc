@@ -49,7 +49,7 @@ TEST(ModelYaml, ErrorsSayWhere) {
   EXPECT_THAT(ErrorOf("worker:\n  sample: 12\n"),
               HasSubstr("m.yaml:2:11: worker.sample: expected a time"));
   EXPECT_THAT(ErrorOf("worker: {sample: -1ms}"), HasSubstr("out of range"));
-  EXPECT_THAT(ErrorOf("worker: {overlap: 2}"), HasSubstr("between 0 and 1"));
+  EXPECT_THAT(ErrorOf("worker: {overlap: 2}"), HasSubstr("must be 0 to 1"));
   EXPECT_THAT(ErrorOf("network: {worker_link: fast}"), HasSubstr("the speed of a link"));
   EXPECT_THAT(ErrorOf("server: {hosts: [1]}"), HasSubstr("m.yaml:1:"));
   EXPECT_THAT(ErrorOf("worker: {sample: [1ms]}"), HasSubstr("m.yaml:1:"));

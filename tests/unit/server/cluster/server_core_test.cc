@@ -105,6 +105,62 @@ TEST(ServerCore, TroubleWithTheStoreIsToldOnceAndTriedAgain) {
   EXPECT_LT(tried, 40) << "it pauses between two tries";
 }
 
+class TakeoverTest : public testing::Test {
+ protected:
+  // The leader of the run is gone, and the server tries to lead. Returns the number of its write.
+  uint64_t TryToLead() {
+    effects_.clear();
+    core_.OnStoreRead(Held(), nullptr, now_, &effects_);
+    const auto writes = All<effect::WriteStore>(effects_);
+    EXPECT_EQ(writes.size(), 1u);
+    EXPECT_EQ(writes[0].as, RunStore::As::kSuccessor);
+    EXPECT_EQ(writes[0].record.epoch(), 2u);
+    effects_.clear();
+    return writes[0].number;
+  }
+  static RunStore::Held Held() {
+    RunStore::Held held;
+    held.revision = 5;
+    held.record = FirstRecord("run-id", Options(false).self, 1);
+    return held;
+  }
+  // The next read of the store within ten times the patience.
+  bool ReadsAgain() {
+    for (const Time end = now_ + std::chrono::seconds(10); now_ < end; now_ += Milliseconds(20)) {
+      core_.Tick(now_, &effects_);
+      if (!All<effect::ReadStore>(effects_).empty()) return true;
+    }
+    return false;
+  }
+
+  Time now_ = kNow;
+  ServerCore core_{Options(false)};
+  ServerEffects effects_;
+};
+
+// Other servers would fail alike, and nobody would say why the run stands.
+TEST_F(TakeoverTest, OfARunWhoseRecordIsTooLargeEndsAndSaysWhy) {
+  core_.OnStoreWritten(TryToLead(), absl::OutOfRangeError("the record is too large"), now_,
+                       &effects_);
+  const auto ends = All<effect::End>(effects_);
+  ASSERT_EQ(ends.size(), 1u);
+  EXPECT_EQ(ends[0].why, absl::OutOfRangeError("the record is too large"));
+  EXPECT_EQ(core_.leader(), nullptr);
+  EXPECT_FALSE(ReadsAgain());
+}
+
+TEST_F(TakeoverTest, WaitsForAStoreThatIsFull) {
+  for (int i = 0; i < 3; ++i) {
+    core_.OnStoreWritten(TryToLead(), absl::UnavailableError("etcd is full"), now_, &effects_);
+    EXPECT_EQ(All<effect::News>(effects_).size(), i == 0 ? 1u : 0u) << "people hear of it once";
+    EXPECT_TRUE(All<effect::End>(effects_).empty());
+    ASSERT_TRUE(ReadsAgain());
+  }
+  core_.OnStoreWritten(TryToLead(), 6, now_, &effects_);
+  ASSERT_NE(core_.leader(), nullptr);
+  EXPECT_EQ(core_.leader()->stored().epoch(), 2u);
+}
+
 // A leader that dies or is restarted has lost the parts that it did not write yet.
 TEST(ServerCore, ACutIsGivenToEachLeaderUntilItsCheckpointIsDone) {
   ServerCore core(Options(false));

@@ -8,6 +8,8 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "net/wire_format.h"
+#include "net/zmq/send_budget.h"
 #include "server/control/copy_wire.h"
 #include "server/control/leader_link.h"
 #include "server/control/peer_service.h"
@@ -443,6 +445,27 @@ TEST_F(CopyThreadsWithAShortQueue, FrontLayersOvertakeOthersThatWait) {
   }
   EXPECT_THAT(order,
               ElementsAre("acknowledged before 2", "acknowledged before 3", "slice 0", "slice 1"));
+}
+
+// Messages have headers beside the weights.
+TEST(CopyPort, ItsQueueHoldsThreeMessagesWithWeights) {
+  constexpr uint32_t kOneMessage = 1u << 20;
+  ShardFixture shard({.elements = {kOneMessage, kOneMessage, kOneMessage, kOneMessage}});
+  shard.Start(1);
+  const auto replies = shard.Send(ShardFixture::PullOf(0, 1, 0));
+  ASSERT_EQ(replies.size(), 4u);
+  SendBudget queue(kPortQueueBytes);
+  std::vector<Bytes> queued;
+  for (int i = 0; i < 3; ++i) {
+    const Message& reply = replies[static_cast<size_t>(i)].message;
+    EXPECT_EQ(reply.PayloadBytes(), sizeof(float) * kOneMessage);
+    const auto encoded = EncodeMessage(reply, TransportOptions().max_message_bytes);
+    ASSERT_TRUE(encoded.ok()) << encoded.status();
+    EXPECT_TRUE(queue.Fits(0, encoded->size)) << "message " << i;
+    for (Bytes& frame : queue.Take(0, encoded->frames)) queued.push_back(std::move(frame));
+  }
+  EXPECT_FALSE(queue.Fits(0, replies[3].message.PayloadBytes()))
+      << "what is in the queue cannot be overtaken";
 }
 
 // Saving may begin late. Then the image may be of a shard that another copy's image replaced.

@@ -85,6 +85,38 @@ TEST(SliceSet, PushesTogetherAreOneUpdateByThoseThatPushedTheSlice) {
   EXPECT_EQ(slices[0].steps, 1u);
 }
 
+// Tells when it is read, and when what it has unpacked is gone.
+class NotingReader final : public PayloadReader {
+ public:
+  NotingReader(std::string tensor, std::vector<std::string>* events)
+      : PayloadReader(2), tensor_(std::move(tensor)), events_(*events) {}
+  ~NotingReader() override { events_.push_back("closes " + tensor_); }
+  void AddBlock(float, std::span<float>) override { events_.push_back("reads " + tensor_); }
+  float Largest() const override { return 0; }
+
+ private:
+  const std::string tensor_;
+  std::vector<std::string>& events_;
+};
+
+// The factors of a few bytes may take many megabytes. Those of all tensors at once would be more
+// than the shard may open.
+TEST(SliceSet, WhatIsUnpackedOfATensorGoesBeforeTheNextTensorIsRead) {
+  const Config config = SgdConfig(ConsistencyConfig::SUM);
+  SliceSet slices(kShard, config, kMostUnpacked);
+  ASSERT_TRUE(slices.Install(ThreeSlices()).ok());
+  const Message push = ShardFixture::PushOf(0, 1, 1, {{0, {1, 1}}, {2, {1, 1}}});
+  std::vector<std::string> events;
+  std::vector<WaitingPayload> payloads;
+  for (SharedPayload& shared : slices.Payloads(push.header.push())) {
+    shared.opened.push_back(
+        {std::make_unique<NotingReader>(slices[shared.slices[0]].parameter, &events), {}});
+    payloads.push_back({&push, std::move(shared)});
+  }
+  slices.ApplyTogether(std::move(payloads), {}, kRates);
+  EXPECT_THAT(events, testing::ElementsAre("reads p0", "closes p0", "reads p2", "closes p2"));
+}
+
 TEST(SliceSet, KeepsResidualsUntilTheirWorkersPushThem) {
   const Config config = SgdConfig(ConsistencyConfig::SUM);
   SliceSet fresh(kShard, config, kMostUnpacked);
