@@ -65,10 +65,10 @@ void NoteOuterOptimizer(const Config& config, std::vector<std::string>* notes) {
         "), and optimizer: ", outer,
         " applies their changes: if it is meant for the workers, move it to local.optimizer"));
   } else if (outer == "sgd" && !config.optimizer().sgd().has_learning_rate()) {
-    notes->push_back(
-        absl::StrCat("optimizer.sgd.learning_rate is not set (", usual_text,
-                     "), and with local.steps each exchange moves the shards' weights by ",
-                     100 * usual, " % of the mean weight change: set it, as 0.7"));
+    notes->push_back(absl::StrCat(
+        "optimizer.sgd.learning_rate is not set (", usual_text,
+        "), and with local.steps each exchange moves the shards' weights by ", 100 * usual,
+        " % of the mean weight change (momentum adds to it): set it, as 0.7"));
   }
 }
 

@@ -132,7 +132,7 @@ TEST(ConfigParse, NotesThatLocalStepsMakeTheOptimizerTheOuterOne) {
   const std::string no_rate = "optimizer: {sgd: {momentum: 0.9}}\n";
   const auto slow = ElementsAre(
       "optimizer.sgd.learning_rate is not set (0.01), and with local.steps each exchange moves the "
-      "shards' weights by 1 % of the mean weight change: set it, as 0.7");
+      "shards' weights by 1 % of the mean weight change (momentum adds to it): set it, as 0.7");
   EXPECT_THAT(notes(no_rate + "local: {steps: 10, optimizer: adam}"), slow);
   EXPECT_THAT(notes(no_rate + "local: {steps: 10}\nmodel: client"), slow);
   EXPECT_THAT(notes(no_rate), ElementsAre());

@@ -155,7 +155,7 @@ TEST(SimulatedRun, FragmentsLeaveTheBytesOfARoundAsTheyWere) {
   EXPECT_NEAR(four.bytes_pushed_a_step, whole.bytes_pushed_a_step,
               0.02 * whole.bytes_pushed_a_step);
   EXPECT_NEAR(four.bytes_pulled_a_step, whole.bytes_pulled_a_step,
-              0.02 * whole.bytes_pulled_a_step);
+              0.03 * whole.bytes_pulled_a_step);  // with a header for each fragment
 }
 
 // Eight steps take 80 ms, and an exchange 30 ms.
@@ -170,7 +170,7 @@ TEST(SimulatedRun, ADelayHidesASlowLink) {
 
 // With as many steps for all, each clock waits for the slowest worker.
 TEST(SimulatedRun, AutoGivesEachWorkerStepsByItsSpeed) {
-  Case equal = Small(4);
+  Case equal = Small(8);
   equal.Set("cluster.segment=4").options.model.mutable_worker()->set_pace(0.6);
   Case automatic = equal;
   const Prediction by_speed = automatic.Set("local={steps: auto, most: 16}").Run();
