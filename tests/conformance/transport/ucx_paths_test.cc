@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <optional>
 #include <span>
 #include <string>
@@ -202,6 +203,8 @@ TEST_F(UcxPaths, UcxAloneWarnsAndGoesOnTrying) {
     (void)connector->Receive(Milliseconds(10));
     return Says("goes on trying; cluster.transport: zmq");
   }));
+  const char* const kinds = std::getenv("UCX_TLS");  // CMakeLists.txt sets it for one entry
+  EXPECT_TRUE(Says(kinds == nullptr ? "over tcp/lo" : "over posix/memory")) << Said();
   silent.reset();
   auto listener = *ucx->Listen(address);
   std::optional<Received> received;
