@@ -12,6 +12,7 @@
 #include <fstream>
 #include <sstream>
 #include <thread>
+#include <utility>
 
 namespace psgd {
 namespace {
@@ -32,9 +33,12 @@ std::string ReadFile(const fs::path& path) {
   return text.str();
 }
 
+constexpr int kStartField = 22;  // of /proc/PID/stat
+
 struct ProcessInfo {
   pid_t pid = 0;
   pid_t parent = 0;
+  uint64_t start = 0;   // ticks since the system's start
   std::string command;  // arguments separated by spaces
 };
 
@@ -52,11 +56,16 @@ std::vector<ProcessInfo> AllProcesses() {
     const size_t end = stat.rfind(')');
     if (end == std::string::npos || info.command.empty()) continue;  // gone, or a zombie
     char state = 0;
-    std::istringstream(stat.substr(end + 1)) >> state >> info.parent;
+    std::istringstream fields(stat.substr(end + 1));
+    fields >> state >> info.parent;
+    std::string skipped;
+    for (int field = 5; field < kStartField; ++field) fields >> skipped;
+    fields >> info.start;
     if (state != 'Z') all.push_back(info);
   }
-  std::sort(all.begin(), all.end(),
-            [](const ProcessInfo& a, const ProcessInfo& b) { return a.pid < b.pid; });
+  // Numbers begin anew at some point, so they do not tell which process is older.
+  std::ranges::sort(all, {},
+                    [](const ProcessInfo& info) { return std::pair(info.start, info.pid); });
   return all;
 }
 
