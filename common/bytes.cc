@@ -46,18 +46,21 @@ struct BufferPool::Shelf {
     }
   }
 
-  std::byte* Take(size_t capacity) {
+  // The buffer has at least `capacity` bytes, which may grow by an eighth: messages vary in size.
+  std::byte* Take(size_t* capacity) {
     {
       std::lock_guard lock(mutex);
-      auto it = free.find(capacity);
-      if (it != free.end() && !it->second.empty()) {
+      const auto it = free.lower_bound(*capacity);
+      if (it != free.end() && it->first <= *capacity + *capacity / 8) {
         std::byte* buffer = it->second.back();
         it->second.pop_back();
-        held_bytes -= capacity;
+        *capacity = it->first;
+        if (it->second.empty()) free.erase(it);
+        held_bytes -= *capacity;
         return buffer;
       }
     }
-    void* buffer = std::aligned_alloc(kAlignment, capacity);
+    void* buffer = std::aligned_alloc(kAlignment, *capacity);
     if (buffer == nullptr) throw std::bad_alloc();
     return static_cast<std::byte*>(buffer);
   }
@@ -76,16 +79,16 @@ struct BufferPool::Shelf {
 
   const size_t keep_bytes;
   mutable std::mutex mutex;
-  std::map<size_t, std::vector<std::byte*>> free;
+  std::map<size_t, std::vector<std::byte*>> free;  // by capacity; no list is empty
   size_t held_bytes = 0;
 };
 
 BufferPool::BufferPool(size_t keep_bytes) : shelf_(std::make_shared<Shelf>(keep_bytes)) {}
 
 std::shared_ptr<std::byte[]> BufferPool::Take(size_t size) {
-  const size_t capacity = CapacityFor(size);
-  return {shelf_->Take(capacity),
-          [shelf = shelf_, capacity](std::byte* buffer) { shelf->Give(buffer, capacity); }};
+  size_t capacity = CapacityFor(size);
+  std::byte* const buffer = shelf_->Take(&capacity);
+  return {buffer, [shelf = shelf_, capacity](std::byte* gone) { shelf->Give(gone, capacity); }};
 }
 
 size_t BufferPool::free_bytes() const {

@@ -64,6 +64,12 @@ void CopyHolder::OnDropped(uint32_t shard) {
   changed_ = copies_.erase(shard) > 0 || changed_;
 }
 
+bool CopyHolder::OnCut(uint32_t shard, uint64_t checkpoint) {
+  if (checkpoint <= checkpoint_done_) return false;
+  cuts_[shard] = checkpoint;
+  return true;
+}
+
 void CopyHolder::Tick(Time now, ServerEffects* effects) {
   if (!changed_ && now < sent_ + patience_ / kStatesPerPatience) return;
   changed_ = false;

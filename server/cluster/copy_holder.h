@@ -26,8 +26,9 @@ class CopyHolder {
   // A copy reports its state, or was dropped.
   void OnCopy(const CopyState& copy);
   void OnDropped(uint32_t shard);
-  // The leading copy here has cut its part of the checkpoint.
-  void OnCut(uint32_t shard, uint64_t checkpoint) { cuts_[shard] = checkpoint; }
+  // The leading copy here has cut its part of the checkpoint. False: the checkpoint is done, or was
+  // given up.
+  bool OnCut(uint32_t shard, uint64_t checkpoint);
   void Leave() { leaving_ = true; }
   // The run knows this server by that number.
   void SetNumber(uint32_t server) { self_.set_server(server); }

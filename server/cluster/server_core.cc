@@ -185,9 +185,10 @@ void ServerCore::OnDropped(uint32_t shard, Time now, ServerEffects* effects) {
   Settle(now, effects);
 }
 
-void ServerCore::OnCut(uint32_t shard, uint64_t checkpoint, ServerEffects* effects) {
-  holder_.OnCut(shard, checkpoint);
+bool ServerCore::OnCut(uint32_t shard, uint64_t checkpoint, ServerEffects* effects) {
+  if (!holder_.OnCut(shard, checkpoint)) return false;
   GiveCut(shard, checkpoint, effects);
+  return true;
 }
 
 void ServerCore::GiveCut(uint32_t shard, uint64_t checkpoint, ServerEffects* effects) {

@@ -50,8 +50,8 @@ class ServerCore {
   void OnCopies(std::span<const CopyState> copies, Time now, ServerEffects* effects);
   void OnDropped(uint32_t shard, Time now, ServerEffects* effects);
   // The leading copy here has cut its part of the checkpoint. It is given to the run's leader, to
-  // each one anew, until the checkpoint is done.
-  void OnCut(uint32_t shard, uint64_t checkpoint, ServerEffects* effects);
+  // each one anew, until the checkpoint is done. False: nobody needs it.
+  bool OnCut(uint32_t shard, uint64_t checkpoint, ServerEffects* effects);
 
   // Inputs for a server that leads the run; RunLeader explains them.
   void OnState(uint64_t link, const ServerState& state, Time now, ServerEffects* effects);

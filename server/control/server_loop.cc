@@ -187,7 +187,7 @@ void ServerLoop::CarryOut(ServerEffects effects) {
     FailAsked(UnavailableError("this server does not lead the run any more",
                                known.empty() ? "" : absl::StrCat("; ", known, " does")));
   }
-  if (!leads) parts_.clear();
+  if (!leads) cuts_.WritesNothing();
   led_ = leads;
 }
 
@@ -302,8 +302,7 @@ CopyCallbacks ServerLoop::Callbacks() {
   callbacks.on_cut = [this](uint32_t shard, ShardCut cut) {
     auto kept = std::make_shared<const ShardCut>(std::move(cut));
     Post([this, shard, kept = std::move(kept)](Time, ServerEffects* effects) {
-      cuts_[shard] = kept;
-      core_->OnCut(shard, kept->checkpoint, effects);
+      if (core_->OnCut(shard, kept->checkpoint, effects)) cuts_.Made(shard, kept);
     });
   };
   callbacks.on_quarantine = [this](const QuarantinedWorker& worker) {
@@ -357,7 +356,7 @@ void ServerLoop::Do(const effect::DropCopy& drop) {
   drops_.Post([this, shard = drop.shard] {
     copies_->Drop(shard);
     Post([this, shard](Time now, ServerEffects* effects) {
-      cuts_.erase(shard);
+      cuts_.Dropped(shard);
       const std::optional<effect::HaveCopy> next = std::move(dropping_.extract(shard).mapped());
       if (next) effects->push_back(*next);
       core_->OnDropped(shard, now, effects);
@@ -368,10 +367,7 @@ void ServerLoop::Do(const effect::DropCopy& drop) {
 
 void ServerLoop::Do(const effect::CheckpointDone& done) {
   copies_->CheckpointDone(done.checkpoint);
-  for (auto* cuts : {&cuts_, &parts_}) {
-    std::erase_if(*cuts,
-                  [&](const auto& cut) { return cut.second->checkpoint <= done.checkpoint; });
-  }
+  cuts_.Done(done.checkpoint);
   // A server that led before must not touch what the one that leads now writes.
   if (core_->leader() == nullptr) return;
   disk_.Post([this, checkpoint = done.checkpoint] {
@@ -472,7 +468,7 @@ void ServerLoop::HeardOf(uint64_t link, ServerSays says, ShardPartReader* parts)
     if (auto* cut = std::get_if<ShardCut>(&**whole)) {
       Post([this, shard = says.part().shard(),
             cut = std::make_shared<const ShardCut>(std::move(*cut))](Time, ServerEffects* effects) {
-        if (core_->OnPartCame(cut->checkpoint, shard, effects)) parts_[shard] = cut;
+        if (core_->OnPartCame(cut->checkpoint, shard, effects)) cuts_.Came(shard, cut);
       });
     }
     return;
@@ -577,16 +573,8 @@ void ServerLoop::Do(const effect::KeepLease& keep) {
 
 // --- Checkpoints
 
-std::shared_ptr<const ShardCut> ServerLoop::FindCut(uint64_t checkpoint, uint32_t shard) const {
-  for (const auto* cuts : {&parts_, &cuts_}) {
-    const auto cut = cuts->find(shard);
-    if (cut != cuts->end() && cut->second->checkpoint == checkpoint) return cut->second;
-  }
-  return nullptr;
-}
-
 void ServerLoop::Do(const effect::SendPart& part) {
-  const auto cut = FindCut(part.checkpoint, part.shard);
+  const auto cut = cuts_.Find(part.checkpoint, part.shard);
   if (cut == nullptr) return;
   run_link_->SendAll([shard = part.shard, cut](RunStream* stream) {
     return SendCut(shard, *cut, [&](const ShardPart& piece) {
@@ -598,21 +586,14 @@ void ServerLoop::Do(const effect::SendPart& part) {
 }
 
 void ServerLoop::Do(const effect::WritePart& part) {
-  const auto cut = FindCut(part.checkpoint, part.shard);
+  const auto cut = cuts_.Write(part.checkpoint, part.shard, part.stays);
   if (cut == nullptr) return;
-  if (part.stays) {
-    parts_[part.shard] = cut;
-  } else {
-    parts_.erase(part.shard);
-  }
   disk_.Post([this, shard = part.shard, cut] {
     auto receipt = writer_.Write(shard, *cut);
     if (!receipt) return true;
     Post([this, id = cut->checkpoint, shard, receipt = *std::move(receipt)](
              Time now, ServerEffects* effects) {
-      const auto held = parts_.find(shard);
-      if (receipt.ok() && held != parts_.end() && held->second->checkpoint == id)
-        parts_.erase(held);
+      if (receipt.ok()) cuts_.Written(id, shard);
       core_->OnPart(id, shard, receipt, now, effects);
     });
     return true;

@@ -21,6 +21,7 @@
 #include "net/credentials.h"
 #include "net/run_store.h"
 #include "net/transport_security.h"
+#include "server/cluster/held_cuts.h"
 #include "server/cluster/server_core.h"
 #include "server/control/checkpoint_writer.h"
 #include "server/control/copy_set.h"
@@ -134,8 +135,6 @@ class ServerLoop final : public PeerHandler {
   void OnBegin(const LeaderSays::Begin& begin);
   void OnOrder(const LeaderSays::Order& order);
   void HeardOf(uint64_t link, ServerSays says, ShardPartReader* parts);
-  // Null: it is not needed any more.
-  std::shared_ptr<const ShardCut> FindCut(uint64_t checkpoint, uint32_t shard) const;
   void SaveRunId(const std::string& run_id);
   void TellSpans(std::vector<TraceSpan> spans);
 
@@ -176,12 +175,7 @@ class ServerLoop final : public PeerHandler {
   bool led_ = false;         // whether it led the run at the last look
   Duration clock_ahead_{};   // the leader's clock minus this server's clock
   bool keeping_ = false;     // a KeepLease is under way
-  // Of copies here, by shard; kept until their checkpoint is done.
-  std::map<uint32_t, std::shared_ptr<const ShardCut>> cuts_;
-  // Parts that have come from other servers, until their writing begins; parts of the last
-  // checkpoint, which may have to wait for room, until they are written. Only while it leads the
-  // run.
-  std::map<uint32_t, std::shared_ptr<const ShardCut>> parts_;
+  HeldCuts cuts_;
   // Shards whose copies are being dropped, with the copies that are to be there afterwards.
   std::map<uint32_t, std::optional<effect::HaveCopy>> dropping_;
 

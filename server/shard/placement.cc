@@ -192,8 +192,9 @@ Placement PlaceSlices(const ModelSpec& model, const Config& config) {
                         std::ranges::any_of(compression.rules(), [](const CompressionRule& rule) {
                           return MakesMatrices(rule.push());
                         });
+  const bool norms = config.optimizer().has_lars() || config.optimizer().has_lamb();
   return PlaceSlices(model, config.cluster().shards(), config.cluster().slice(),
-                     matrices ? kMaxSliceElements : kUsualSliceElements);
+                     matrices || norms ? kMaxSliceElements : kUsualSliceElements);
 }
 
 Placement PlaceSlices(const ModelSpec& model, int shards, int64_t slice_bytes, uint32_t largest) {

@@ -40,7 +40,8 @@ std::string FirstDifference(const ModelSpec& model, const ModelSpec& other);
 // REQUIRES: ValidateModel(model).ok(), shards >= 1, slice_bytes >= 0.
 Placement PlaceSlices(const ModelSpec& model, int shards, int64_t slice_bytes,
                       uint32_t largest = kUsualSliceElements);
-// As the config says. The matrices of powersgd shorten large slices most.
+// As the config says. powersgd shortens large slices most, and lars and lamb take the norms of
+// slices for those of tensors: for them `largest` is a slice's largest size.
 Placement PlaceSlices(const ModelSpec& model, const Config& config);
 
 }  // namespace psgd

@@ -221,9 +221,10 @@ void PullAnswerer::Send(const WaitingPull& pull, size_t later, uint64_t slowest,
     out->push_back({pull.from, std::exchange(message, {})});
     bytes = 0;
   };
+  const size_t most = std::max<size_t>(options_.reply_bytes, slices_.weight_bytes() / 1024);
   const auto is_full = [&](size_t parts, size_t more) {
     const auto there = static_cast<size_t>(message.header.pull_reply().parts_size());
-    return there > 0 && (there + parts > kMostParts || bytes + more > options_.reply_bytes);
+    return there > 0 && (there + parts > kMostParts || bytes + more > most);
   };
   for (size_t i = 0; i < pull.slices.size(); ++i) {
     const auto [local, mark] = pull.slices[i];

@@ -45,7 +45,7 @@ struct PullOptions {
   uint32_t shard = 0;
   // Slices of a reply share a message up to this. Not much more: the front layers of a small
   // network come before the others, and large slices come alone, as UCX copies data of several
-  // pieces.
+  // pieces. Of a large shard a thousandth: what waits for a slow worker is bounded by messages.
   size_t reply_bytes = 256u << 10;
   uint32_t starts = 1;  // see WeightsEncoder
 };

@@ -523,7 +523,7 @@ void ShardCore::OnLoadState(PeerId from, const Message& message, Outbox* out) {
   size_t bytes = 0;
   for (const auto& [id, state] : states) {
     const int there = body->slices_size();
-    if (there == kMostParts || (there > 0 && bytes + state.size() > options_.reply_bytes)) {
+    if (there == kMostParts || (there > 0 && bytes + state.size() > options_.state_reply_bytes)) {
       out->push_back({from, reply});
       body->clear_slices();
       reply.payloads.clear();

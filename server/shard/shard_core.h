@@ -52,10 +52,11 @@ struct ShardOptions {
   uint32_t shard = 0;
   Config config;  // resolved
   size_t reply_bytes = PullOptions().reply_bytes;
-  size_t held_bytes = 1u << 30;       // pushes held back for a checkpoint or a clock
-  size_t open_bytes = kMostUnpacked;  // factors of a clock's pushes that may be unpacked at once
-  bool journal = false;               // TakeJournal returns the steps to write
-  uint32_t starts = 1;                // starts of the server, including this start
+  size_t state_reply_bytes = 4u << 20;  // a worker's states share a message up to this
+  size_t held_bytes = 1u << 30;         // pushes held back for a checkpoint or a clock
+  size_t open_bytes = kMostUnpacked;    // factors of a clock's pushes that may be unpacked at once
+  bool journal = false;                 // TakeJournal returns the steps to write
+  uint32_t starts = 1;                  // starts of the server, including this start
 };
 
 struct ShardStats {

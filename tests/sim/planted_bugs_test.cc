@@ -1,4 +1,5 @@
-// Bugs planted on purpose in the protocol between servers: random runs find each of them.
+// Bugs planted on purpose in the protocol between servers: random runs find each of them, one of
+// them only with the faults that it needs.
 #include <gtest/gtest.h>
 
 #include <iostream>

@@ -14,6 +14,10 @@ namespace {
 // The chance that a server which is to die soon dies right after it has taken in a message.
 constexpr double kDiesBeforeItWrites = 0.4;
 
+std::string NoPart(uint64_t checkpoint, uint32_t shard) {
+  return absl::StrCat("the part of shard ", shard, " of checkpoint ", checkpoint, " is not here");
+}
+
 }  // namespace
 
 SimServer::SimServer(RunWorld* world, uint32_t machine)
@@ -29,7 +33,7 @@ DurableShardOptions SimServer::PlaceOf(uint32_t shard, bool empty) {
   DurableShardOptions options = DurableShardOptionsOf(scenario.config, shard, 1);
   if (scenario.sabotage == Sabotage::kGateOff)
     options.shard.config.mutable_consistency()->set_staleness(-1);
-  options.shard.reply_bytes = scenario.reply_bytes;
+  options.shard.reply_bytes = options.shard.state_reply_bytes = scenario.reply_bytes;
   options.shard.held_bytes = scenario.held_bytes;
   options.image_after = scenario.image_after;
   const auto level = scenario.config.durability().acknowledge();
@@ -149,6 +153,7 @@ void SimServer::Die(bool power, bool lose_disk) {
     disk->second->dies_writing = false;
   }
   copies_.clear();
+  cuts_ = HeldCuts();
   due_.clear();
   const uint64_t life = life_;
   core_.reset();
@@ -233,6 +238,7 @@ void SimServer::CarryOut(ServerEffects effects) {
     }
   }
   busy_ = false;
+  if (core_ != nullptr && core_->leader() == nullptr) cuts_.WritesNothing();
 }
 
 void SimServer::Carry(ServerEffect effect) {
@@ -248,11 +254,13 @@ void SimServer::Carry(ServerEffect effect) {
     copies_.erase(shard);
     disks_.erase(shard);
     asides_.erase(shard);
+    cuts_.Dropped(shard);
     due_.erase(shard);
     Feed(
         [this, shard](Time now, ServerEffects* effects) { core_->OnDropped(shard, now, effects); });
   } else if (const auto* done = std::get_if<effect::CheckpointDone>(&effect)) {
     for (auto& [shard, copy] : copies_) copy->CheckpointDone(done->checkpoint);
+    cuts_.Done(done->checkpoint);
   } else if (auto* state = std::get_if<effect::SendState>(&effect)) {
     run_id_ = state->state.run_id();
     SendUp([id = up_.id, says = std::move(state->state)](SimServer* leader) {
@@ -345,13 +353,16 @@ void SimServer::Carry(ServerEffect effect) {
   } else if (auto* answer = std::get_if<effect::Answer>(&effect)) {
     world_->AnswerRequest(answer->request, std::move(answer->reply));
   } else if (const auto* made = std::get_if<effect::SendPart>(&effect)) {
-    SendUp([part = *made](SimServer* leader) {
-      leader->Feed([leader, part](Time, ServerEffects* effects) {
-        leader->core_->OnPartCame(part.checkpoint, part.shard, effects);
+    const std::shared_ptr<const ShardCut> cut = cuts_.Find(made->checkpoint, made->shard);
+    if (cut == nullptr) return world_->oracle().Breach(NoPart(made->checkpoint, made->shard));
+    SendUp([shard = made->shard, cut](SimServer* leader) {
+      leader->Feed([leader, shard, cut](Time, ServerEffects* effects) {
+        if (leader->core_->OnPartCame(cut->checkpoint, shard, effects))
+          leader->cuts_.Came(shard, cut);
       });
     });
   } else if (const auto* part = std::get_if<effect::WritePart>(&effect)) {
-    WritePart(part->checkpoint, part->shard);
+    WritePart(*part);
   } else if (auto* seal = std::get_if<effect::SealCheckpoint>(&effect)) {
     const uint64_t id = seal->manifest.id();
     world_->queue().After(chance_.Between(Duration(0), std::chrono::milliseconds(20)), [=, this] {
@@ -393,7 +404,8 @@ void SimServer::Have(const AssignedCopy& assigned) {
   }
   if (copy->leads()) {
     // A cut that was made again from the journal; the run's leader says if it is not missing.
-    if (const auto cut = copy->shard()->TakeReplayedCut()) OnCut(shard, cut->checkpoint);
+    if (auto cut = copy->shard()->TakeReplayedCut())
+      OnCut(shard, std::make_shared<ShardCut>(*std::move(cut)));
   } else {
     copy->Tick(now);
   }
@@ -567,13 +579,13 @@ void SimServer::Flush(uint32_t shard) {
             copies_[shard]->OnReached(world_->queue().now());
         });
   }
-  std::optional<uint64_t> taken;
+  std::shared_ptr<const ShardCut> taken;
   if (copy.shard() != nullptr) {
     while (auto cut = copy.shard()->TakeFinishedCut()) {
       if (!copy.leads()) continue;
       if (shard == 0) world_->saboteur().OnCut(copy.shard()->core(), &*cut);
       world_->CutTaken(shard, *cut);
-      taken = cut->checkpoint;
+      taken = std::make_shared<ShardCut>(*std::move(cut));
     }
     if (auto image = copy.shard()->TakeDueImage()) SaveImageLater(shard, *std::move(image));
   }
@@ -581,29 +593,33 @@ void SimServer::Flush(uint32_t shard) {
   // What follows may drop the copy.
   TellOrders(shard, effects.orders);
   if (core_ == nullptr) return;
-  if (taken) OnCut(shard, *taken);
+  if (taken != nullptr) OnCut(shard, taken);
   Feed([this, state](Time now, ServerEffects* more) {
     if (copies_.contains(state.shard())) core_->OnCopies({&state, 1}, now, more);
   });
 }
 
-void SimServer::OnCut(uint32_t shard, uint64_t checkpoint) {
+void SimServer::OnCut(uint32_t shard, std::shared_ptr<const ShardCut> cut) {
   Feed([=, this](Time, ServerEffects* effects) {
-    if (copies_.contains(shard)) core_->OnCut(shard, checkpoint, effects);
+    if (copies_.contains(shard) && core_->OnCut(shard, cut->checkpoint, effects))
+      cuts_.Made(shard, cut);
   });
 }
 
-void SimServer::WritePart(uint64_t checkpoint, uint32_t shard) {
+void SimServer::WritePart(const effect::WritePart& part) {
+  if (cuts_.Write(part.checkpoint, part.shard, part.stays) == nullptr)
+    return world_->oracle().Breach(NoPart(part.checkpoint, part.shard));
   world_->queue().After(chance_.Between(Duration(0), std::chrono::milliseconds(20)),
                         [=, this, life = life_] {
                           if (life != life_) return;
                           ShardReceipt written;
-                          written.set_shard(shard);
+                          written.set_shard(part.shard);
                           absl::StatusOr<ShardReceipt> receipt = written;
                           if (chance_.Happens(world_->scenario().failed_checkpoints))
                             receipt = absl::ResourceExhaustedError("disk full");
                           Feed([=, this](Time now, ServerEffects* effects) {
-                            core_->OnPart(checkpoint, shard, receipt, now, effects);
+                            if (receipt.ok()) cuts_.Written(part.checkpoint, part.shard);
+                            core_->OnPart(part.checkpoint, part.shard, receipt, now, effects);
                           });
                         });
 }

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "server/cluster/copy_core.h"
+#include "server/cluster/held_cuts.h"
 #include "server/cluster/server_core.h"
 #include "simulate/chance.h"
 #include "tests/sim/storage.h"
@@ -95,8 +96,8 @@ class SimServer {
   void BreakLink();
   void LoseLink(uint64_t id, SimServer* leader);
   void Flush(uint32_t shard);
-  void OnCut(uint32_t shard, uint64_t checkpoint);
-  void WritePart(uint64_t checkpoint, uint32_t shard);
+  void OnCut(uint32_t shard, std::shared_ptr<const ShardCut> cut);
+  void WritePart(const effect::WritePart& part);
   void SaveImageLater(uint32_t shard, ShardImage image);
   CopyState StateOf(uint32_t shard) const;
   CopyOptions OptionsOf(uint32_t shard);
@@ -121,6 +122,7 @@ class SimServer {
   // The process.
   std::unique_ptr<ServerCore> core_;
   std::map<uint32_t, std::unique_ptr<CopyCore>> copies_;
+  HeldCuts cuts_;
   std::map<uint32_t, uint64_t> due_;  // by shard: the image of what it has now that is to be saved
   uint64_t images_ = 0;
   Link up_;                            // to the machine that leads the run

@@ -69,6 +69,15 @@ TEST(BufferPool, BuffersAreLittleLargerThanAskedFor) {
   }
 }
 
+TEST(BufferPool, ABufferThatIsLittleTooLargeIsTakenAgain) {
+  BufferPool pool(1 << 20);
+  std::byte* const first = pool.Take(10000).get();
+  EXPECT_EQ(pool.Take(9500).get(), first);
+  EXPECT_EQ(pool.free_bytes(), 10112u) << "it keeps its own size";
+  const auto small = pool.Take(5000);
+  EXPECT_EQ(pool.free_bytes(), 10112u) << "half of the buffer would be lost";
+}
+
 TEST(BufferPool, KeepsNoMoreThanAskedFor) {
   BufferPool pool(8192);
   auto one = pool.Take(8192);

@@ -165,7 +165,7 @@ TEST_F(TakeoverTest, WaitsForAStoreThatIsFull) {
 TEST(ServerCore, ACutIsGivenToEachLeaderUntilItsCheckpointIsDone) {
   ServerCore core(Options(false));
   ServerEffects effects;
-  core.OnCut(2, 5, &effects);
+  EXPECT_TRUE(core.OnCut(2, 5, &effects));
   ASSERT_EQ(All<effect::SendPart>(effects).size(), 1u);
   EXPECT_EQ(All<effect::SendPart>(effects)[0].shard, 2u);
   EXPECT_EQ(All<effect::SendPart>(effects)[0].checkpoint, 5u);
@@ -181,6 +181,7 @@ TEST(ServerCore, ACutIsGivenToEachLeaderUntilItsCheckpointIsDone) {
   core.OnAssignment(done, kNow, &effects);
   effects.clear();
   core.OnConnected(kNow, &effects);
+  EXPECT_FALSE(core.OnCut(1, 5, &effects)) << "another shard's part could not be written, say";
   EXPECT_TRUE(All<effect::SendPart>(effects).empty());
 }
 

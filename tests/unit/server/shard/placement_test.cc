@@ -99,8 +99,9 @@ int SlicesOf(const ModelSpec& model, const std::function<void(Config*)>& set) {
   return PlaceSlices(model, config).slices_size();
 }
 
-// A slice is what travels while others are computed, and what powersgd makes matrices of.
-TEST(PlacementTest, SlicesAreSmallExceptOfHugeModelsAndOfPowersgd) {
+// A slice is what travels while others are computed, what powersgd makes matrices of, and what lars
+// takes the norm of.
+TEST(PlacementTest, SlicesAreSmallExceptOfHugeModelsAndWhereLargeOnesAreBetter) {
   const ModelSpec model = ModelOf({{8 << 20}});
   EXPECT_EQ(SlicesOf(model, [](Config*) {}), 32);
   EXPECT_EQ(SlicesOf(model,
@@ -114,6 +115,8 @@ TEST(PlacementTest, SlicesAreSmallExceptOfHugeModelsAndOfPowersgd) {
                  config->mutable_compression()->add_rules()->mutable_push()->mutable_powersgd();
                }),
       8);
+  EXPECT_EQ(SlicesOf(model, [](Config* config) { config->mutable_optimizer()->mutable_lars(); }),
+            8);
   EXPECT_EQ(SlicesOf(ModelOf({{512 << 10, 1 << 10}}), [](Config*) {}), 1024);
   EXPECT_EQ(SlicesOf(ModelOf({{2 << 20, 1 << 10}}), [](Config*) {}), 2048);
 }

@@ -230,7 +230,7 @@ TEST(ShardResume, HandsOverManySmallStatesInSeveralMessages) {
 }
 
 TEST(ShardResume, HandsSavedStateToTheSameWorkerUntilItPushes) {
-  ShardFixture shard({.staleness = 4, .reply_bytes = 1});
+  ShardFixture shard({.staleness = 4, .state_reply_bytes = 1});
   shard.install().checkpoint = CheckpointOf(shard);
   shard.Start(3);
   EXPECT_EQ(shard.Weights(1), (Values{1, 2, 3, 4}));

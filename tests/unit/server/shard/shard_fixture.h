@@ -25,6 +25,7 @@ struct FixtureOptions {
   int64_t staleness = 0;
   std::vector<uint32_t> elements = {4, 4};  // one slice for each parameter, all on this shard
   size_t reply_bytes = ShardOptions().reply_bytes;
+  size_t state_reply_bytes = ShardOptions().state_reply_bytes;
   size_t held_bytes = 1u << 30;
   size_t open_bytes = kMostUnpacked;
   bool journal = false;
@@ -45,6 +46,7 @@ class ShardFixture {
       shard.config.mutable_optimizer()->mutable_sgd()->set_learning_rate(1);
     }
     shard.reply_bytes = options.reply_bytes;
+    shard.state_reply_bytes = options.state_reply_bytes;
     shard.held_bytes = options.held_bytes;
     shard.open_bytes = options.open_bytes;
     shard.journal = options.journal;
