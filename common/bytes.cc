@@ -50,12 +50,12 @@ struct BufferPool::Shelf {
   std::byte* Take(size_t* capacity) {
     {
       std::lock_guard lock(mutex);
-      const auto it = free.lower_bound(*capacity);
-      if (it != free.end() && it->first <= *capacity + *capacity / 8) {
+      const size_t most = *capacity + *capacity / 8;
+      for (auto it = free.lower_bound(*capacity); it != free.end() && it->first <= most; ++it) {
+        if (it->second.empty()) continue;
         std::byte* buffer = it->second.back();
         it->second.pop_back();
         *capacity = it->first;
-        if (it->second.empty()) free.erase(it);
         held_bytes -= *capacity;
         return buffer;
       }
@@ -79,7 +79,7 @@ struct BufferPool::Shelf {
 
   const size_t keep_bytes;
   mutable std::mutex mutex;
-  std::map<size_t, std::vector<std::byte*>> free;  // by capacity; no list is empty
+  std::map<size_t, std::vector<std::byte*>> free;  // by capacity
   size_t held_bytes = 0;
 };
 
