@@ -20,14 +20,9 @@ std::shared_ptr<const ShardCut> HeldCuts::Find(uint64_t checkpoint, uint32_t sha
   return nullptr;
 }
 
-std::shared_ptr<const ShardCut> HeldCuts::Write(uint64_t checkpoint, uint32_t shard, bool stays) {
+std::shared_ptr<const ShardCut> HeldCuts::Write(uint64_t checkpoint, uint32_t shard) {
   std::shared_ptr<const ShardCut> cut = Find(checkpoint, shard);
-  if (cut == nullptr) return nullptr;
-  if (stays) {
-    to_write_[shard] = cut;
-  } else {
-    to_write_.erase(shard);
-  }
+  if (cut != nullptr) to_write_[shard] = cut;
   return cut;
 }
 

@@ -1,5 +1,5 @@
-// The bytes behind effect::SendPart and effect::WritePart: the shards' parts of checkpoints that a
-// server has in its memory.
+// The shards' parts of checkpoints that a server has in its memory: what effect::SendPart sends and
+// effect::WritePart writes.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +13,16 @@ namespace psgd {
 // Not thread-safe.
 class HeldCuts {
  public:
-  // A copy here has made the cut; it stays until its checkpoint is done.
+  // A copy here has made the cut. It stays until its checkpoint is done.
   void Made(uint32_t shard, std::shared_ptr<const ShardCut> cut);
-  // The cut has come from another server; it stays until its writing begins.
+  // This server leads the run and writes the cut, which has come from another server. It stays
+  // until it is written, because it may have to wait for room on the disk.
   void Came(uint32_t shard, std::shared_ptr<const ShardCut> cut);
-  // The cut that is written now. `stays`: see effect::WritePart. Null: it is not here.
-  std::shared_ptr<const ShardCut> Write(uint64_t checkpoint, uint32_t shard, bool stays);
+  // The same for a cut that was made here: it stays even if its copy moves to another server.
+  // Returns the cut, which has come or was made; null: it is not here.
+  std::shared_ptr<const ShardCut> Write(uint64_t checkpoint, uint32_t shard);
   void Written(uint64_t checkpoint, uint32_t shard);
-  // Null: it is not here.
+  // Returns null if the cut is not here.
   std::shared_ptr<const ShardCut> Find(uint64_t checkpoint, uint32_t shard) const;
   void Done(uint64_t checkpoint);
   // The copy here is gone.

@@ -486,8 +486,7 @@ bool RunLeader::OnPartCame(uint64_t checkpoint, uint32_t shard, ServerEffects* e
   // A journal that is replayed makes cuts of checkpoints again that are complete by now.
   const auto& under_way = coordinator_.checkpoint_under_way();
   if (!under_way || under_way->checkpoint != checkpoint) return false;
-  effects->push_back(
-      effect::WritePart{checkpoint, shard, coordinator_.last_checkpoint_under_way()});
+  effects->push_back(effect::WritePart{checkpoint, shard});
   return true;
 }
 
@@ -579,7 +578,7 @@ void RunLeader::WriteLastCheckpointAgain(Time now, ServerEffects* effects) {
   }
   if (!parts_.TakeDue(now)) return;
   for (const uint32_t shard : parts_.TakeUnwritten())
-    effects->push_back(effect::WritePart{checkpoint, shard, true});
+    effects->push_back(effect::WritePart{checkpoint, shard});
   if (parts_.sealing()) Seal(now, effects);
 }
 

@@ -101,7 +101,6 @@ struct SendPart {
 struct WritePart {
   uint64_t checkpoint = 0;
   uint32_t shard = 0;
-  bool stays = false;  // until it is written: it may have to wait for room
 };
 // OnSealed follows, with a SealedCheckpoint.
 struct SealCheckpoint {

@@ -586,7 +586,7 @@ void ServerLoop::Do(const effect::SendPart& part) {
 }
 
 void ServerLoop::Do(const effect::WritePart& part) {
-  const auto cut = cuts_.Write(part.checkpoint, part.shard, part.stays);
+  const auto cut = cuts_.Write(part.checkpoint, part.shard);
   if (cut == nullptr) return;
   disk_.Post([this, shard = part.shard, cut] {
     auto receipt = writer_.Write(shard, *cut);

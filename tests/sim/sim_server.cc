@@ -607,7 +607,7 @@ void SimServer::OnCut(uint32_t shard, std::shared_ptr<const ShardCut> cut) {
 }
 
 void SimServer::WritePart(const effect::WritePart& part) {
-  if (cuts_.Write(part.checkpoint, part.shard, part.stays) == nullptr)
+  if (cuts_.Write(part.checkpoint, part.shard) == nullptr)
     return world_->oracle().Breach(NoPart(part.checkpoint, part.shard));
   world_->queue().After(chance_.Between(Duration(0), std::chrono::milliseconds(20)),
                         [=, this, life = life_] {

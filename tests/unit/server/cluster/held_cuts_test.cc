@@ -14,7 +14,7 @@ std::shared_ptr<const ShardCut> CutOf(uint64_t checkpoint) {
 TEST(HeldCuts, ACutMadeHereStaysUntilItsCheckpointIsDone) {
   HeldCuts cuts;
   cuts.Made(2, CutOf(5));
-  EXPECT_NE(cuts.Write(5, 2, false), nullptr);
+  EXPECT_NE(cuts.Write(5, 2), nullptr);
   cuts.Written(5, 2);
   cuts.WritesNothing();
   EXPECT_NE(cuts.Find(5, 2), nullptr) << "another server may lead the run next";
@@ -26,19 +26,21 @@ TEST(HeldCuts, ACutMadeHereStaysUntilItsCheckpointIsDone) {
   EXPECT_EQ(cuts.Find(5, 2), nullptr);
 }
 
-TEST(HeldCuts, ACutThatCameLeavesTheMemoryOnceItsWritingBegins) {
+TEST(HeldCuts, ACutThatCameStaysUntilItIsWritten) {
   HeldCuts cuts;
   cuts.Came(1, CutOf(5));
-  EXPECT_NE(cuts.Write(5, 1, false), nullptr);
+  EXPECT_NE(cuts.Write(5, 1), nullptr);
+  EXPECT_NE(cuts.Write(5, 1), nullptr) << "the disk was full";
+  cuts.Written(5, 1);
   EXPECT_EQ(cuts.Find(5, 1), nullptr);
 }
 
-TEST(HeldCuts, APartThatMayWaitForRoomStaysUntilItIsWritten) {
+TEST(HeldCuts, ACutMadeHereStaysUntilItIsWrittenEvenIfItsCopyMoves) {
   HeldCuts cuts;
   cuts.Made(1, CutOf(5));
-  EXPECT_NE(cuts.Write(5, 1, true), nullptr);
+  EXPECT_NE(cuts.Write(5, 1), nullptr);
   cuts.Dropped(1);  // its copy moved to another server
-  EXPECT_NE(cuts.Write(5, 1, true), nullptr);
+  EXPECT_NE(cuts.Write(5, 1), nullptr);
   cuts.Written(4, 1);
   EXPECT_NE(cuts.Find(5, 1), nullptr);
   cuts.Written(5, 1);
