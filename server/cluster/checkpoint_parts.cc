@@ -12,6 +12,7 @@ constexpr Duration kRoomRetry = std::chrono::seconds(1);
 bool CheckpointParts::Written(uint64_t checkpoint, uint32_t shard, const ShardReceipt& receipt) {
   if (std::exchange(checkpoint_, checkpoint) != checkpoint) receipts_.clear();
   receipts_[shard] = receipt;
+  unwritten_.erase(shard);
   sealing_ = receipts_.size() == shards_;
   return sealing_;
 }

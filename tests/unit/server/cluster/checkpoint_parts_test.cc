@@ -52,6 +52,8 @@ TEST(CheckpointParts, ThatFindNoRoomAreDueAgainOnce) {
   EXPECT_TRUE(parts.TakeDue(kBegin + kSecond));
   EXPECT_FALSE(parts.TakeDue(kBegin + 2 * kSecond)) << "they are being written";
   EXPECT_THAT(parts.TakeUnwritten(), ElementsAre(0, 2));
+  parts.LackRoom(2, absl::ResourceExhaustedError("still full"), kBegin);
+  parts.Written(7, 2, OfValues(10));  // a copy elsewhere leads by now, and gave its part
   EXPECT_THAT(parts.TakeUnwritten(), IsEmpty());
 
   parts.LackRoom(std::nullopt, absl::ResourceExhaustedError("for the seal"), kBegin);
