@@ -48,8 +48,10 @@ std::string Oracle::Name(uint32_t member) const {
 
 void Oracle::Dealt(const Segment& segment) {
   epoch_ = std::max(epoch_, segment.epoch());
-  last_clock_ = segment.first_clock() + segment.clocks();
-  ends_.insert({segment.first_clock(), last_clock_});
+  uint32_t steps = 1;  // in a clock, of the member with the most
+  for (const uint32_t each : segment.steps()) steps = std::max(steps, each);
+  last_step_ = segment.first_step() + uint64_t{segment.clocks()} * steps;
+  ends_.insert({segment.first_clock(), segment.first_clock() + segment.clocks()});
   for (int rank = 0; rank < segment.workers_size(); ++rank) {
     // The newest incarnation that is in holds the number.
     MemberBooks* books = nullptr;
@@ -417,7 +419,8 @@ void Oracle::CheckWholeMessages(const std::map<uint32_t, Applied>& applied) {
 
 void Oracle::CheckBatches(const std::map<uint32_t, Applied>& applied) {
   // Stopped by the step limit or on request.
-  if (last_clock_ >= kClocks || scenario_.drain_after.count() > 0) return;
+  const auto most_steps = static_cast<uint64_t>(scenario_.config.train().max_steps());
+  if (last_step_ >= most_steps || scenario_.drain_after.count() > 0) return;
   std::set<Batch> seen = late_;
   for (uint32_t m = 0; m < members_.size(); ++m) {
     for (const auto& [clock, batches] : members_[m].steps) {

@@ -136,7 +136,7 @@ class Oracle {
   std::set<Batch> dealt_;
   std::set<Batch> late_;  // left undone when the next epoch had begun
   uint32_t epoch_ = 0;    // the latest
-  uint64_t last_clock_ = 0;
+  uint64_t last_step_ = 0;
   std::set<uint64_t> ends_;  // last clocks of segments
   // Lossy codecs: sums of gradients by slice and clock; residuals by slice and member.
   std::map<uint32_t, std::map<uint64_t, std::vector<float>>> accumulated_;
