@@ -66,6 +66,7 @@ absl::StatusOr<CopyAssigner::Peer*> CopyAssigner::Welcome(uint64_t link, const S
 }
 
 absl::Status CopyAssigner::OnState(uint64_t link, const ServerState& state, Time now, News* news) {
+  LookAtClock(now);
   const auto at =
       std::ranges::find_if(peers_, [&](const auto& peer) { return peer.second.link == link; });
   Peer* peer = at == peers_.end() ? nullptr : &at->second;
@@ -95,9 +96,15 @@ void CopyAssigner::Away(uint32_t server, Peer* peer) {
   TakeBackGrants(server);
 }
 
-void CopyAssigner::Tick(Time now) {
+// First for each input: what comes first after a standstill must not take the others for silent.
+void CopyAssigner::LookAtClock(Time now) {
   const Duration lost = standstill_.Lost(now);
+  if (lost == Duration(0)) return;
   for (auto& [server, peer] : peers_) peer.heard += lost;
+}
+
+void CopyAssigner::Tick(Time now) {
+  LookAtClock(now);
   // A silent server with an open link is frozen, or cut off in one direction.
   for (auto& [server, peer] : peers_) {
     if (peer.link != 0 && IsGone(server, now)) Away(server, &peer);
@@ -243,6 +250,7 @@ void CopyAssigner::EndRun() {
 }
 
 absl::Status CopyAssigner::Settle(uint32_t s, Time now, News* news) {
+  LookAtClock(now);
   HearReports(s, news);
   // A restarted copy may have lost its last writes.
   std::erase_if(untold_grants_[s],

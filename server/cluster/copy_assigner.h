@@ -122,6 +122,7 @@ class CopyAssigner {
   void Away(uint32_t server, Peer* peer);
   // Marks the servers that are gone and hold no copy, and keeps only the last few of these. So the
   // record does not grow in a run whose machines come and go.
+  void LookAtClock(Time now);
   void NoteGone(Time now);
   bool IsGone(uint32_t server, Time now) const;
   // Whether the server's copies are lost.

@@ -39,16 +39,6 @@ class Network {
     if (faulty && chance_.Happens(options_.repeat)) Deliver(link, to_node, faulty, deliver);
   }
 
-  // Rates of faults.
-  double drop() const { return options_.drop; }
-  double repeat() const { return options_.repeat; }
-  double slow() const { return options_.slow; }
-  void SetRates(double drop, double repeat, double slow) {
-    options_.drop = drop;
-    options_.repeat = repeat;
-    options_.slow = slow;
-  }
-
   // Nothing passes the link until then.
   void Cut(Link link, Time until) { cuts_[link] = std::min(until, options_.heals_at); }
 
@@ -67,7 +57,7 @@ class Network {
   }
 
   EventQueue* const queue_;
-  NetworkOptions options_;
+  const NetworkOptions options_;
   Chance chance_;
   std::map<Link, Time> cuts_;
   std::map<std::pair<Link, bool>, Time> last_arrival_;

@@ -16,6 +16,10 @@ constexpr uint32_t kWorkersBeforeCalm = kMembers - 5;  // the rest is for ending
 // How often a server dies right after it answers a push, where the scenario has such deaths.
 constexpr double kDiesAfterAnswer = 0.05;
 
+Link LinkToShard(uint32_t process, uint32_t machine, uint32_t shard) {
+  return {process, 1000 * (machine + 1) + shard};
+}
+
 }  // namespace
 
 RunWorld::RunWorld(const Scenario& scenario, const RunFaults& faults, bool trace)
@@ -112,7 +116,7 @@ void RunWorld::AnswerRequest(uint64_t request, absl::StatusOr<ControlReply> repl
 void RunWorld::SendToShard(Worker* worker, uint32_t machine, uint32_t shard,
                            const Message& message) {
   const uint32_t process = worker->process();
-  network_.Send({process, 1000 * (machine + 1) + shard}, true, [=, this] {
+  network_.Send(LinkToShard(process, machine, shard), true, [=, this] {
     Mix(static_cast<uint64_t>(queue_.now().count()));
     if (tracing())
       Note(absl::StrCat("-> machine ", machine, " ", message.header.ShortDebugString()));
@@ -131,7 +135,7 @@ void RunWorld::AnswerWorker(uint32_t machine, uint32_t shard, Outgoing outgoing,
     Note(absl::StrCat("<- machine ", machine, " ", outgoing.message.header.ShortDebugString()));
   MayDieAfter(machine, outgoing.message);
   const auto process = static_cast<uint32_t>(outgoing.to);
-  network_.Send({process, 1000 * (machine + 1) + shard}, false,
+  network_.Send(LinkToShard(process, machine, shard), false,
                 [this, process, shard, message = std::move(outgoing.message)] {
                   workers_[process]->Receive(shard, message);
                 });
@@ -275,6 +279,26 @@ void RunWorld::CutAny() {
     Note(absl::StrCat("machine ", from, " is cut off from ", alone ? "all" : absl::StrCat(to)));
 }
 
+// From a server, or only from one of its shards.
+void RunWorld::CutWorker() {
+  Worker* const worker = AnyWorker();
+  if (worker == nullptr) return;
+  ++outcome_.workers_cut_off;
+  const auto machine = static_cast<uint32_t>(chance_.Between(0, faults_.machines - 1));
+  const auto shard =
+      static_cast<uint32_t>(chance_.Between(0, scenario_.config.cluster().shards() - 1));
+  const Time until = queue_.now() + chance_.Between(std::chrono::milliseconds(10),
+                                                    std::chrono::milliseconds(2000));
+  const bool whole = chance_.Happens(0.5);
+  if (whole) network_.Cut({worker->process(), machine}, until);
+  for (uint32_t s = 0; s < static_cast<uint32_t>(scenario_.config.cluster().shards()); ++s) {
+    if (whole || s == shard) network_.Cut(LinkToShard(worker->process(), machine, s), until);
+  }
+  if (tracing())
+    Note(absl::StrCat("process ", worker->process(), " is cut off from machine ", machine,
+                      whole ? "" : absl::StrCat(", shard ", shard)));
+}
+
 void RunWorld::PlanMisfortunes() {
   const auto plan = [this](int times, std::function<void()> what) {
     for (int i = 0; i < times; ++i)
@@ -297,6 +321,7 @@ void RunWorld::PlanMisfortunes() {
           chance_.Between(std::chrono::milliseconds(10), std::chrono::milliseconds(1800)));
     }
   });
+  plan(scenario_.partitions, [this] { CutWorker(); });
   if (scenario_.drain_after.count() > 0) {
     queue_.After(scenario_.drain_after, [this] {
       DrainRequest drain;
@@ -327,6 +352,9 @@ void RunWorld::PlanMisfortunes() {
     if (SimServer* const leader = Leading()) leader->Request(next_request_++, request);
   });
   plan(faults_.leaves, [this] {
+    // Before the first segment the run would wait for another server.
+    if (store_.record().coordinator().ledger().next_id() <= 1) return;
+    ++outcome_.leaves;
     machines_[static_cast<size_t>(chance_.Between(1, faults_.machines - 1))]->Leave();
   });
   plan(scenario_.full_disks, [this] {
@@ -545,6 +573,7 @@ std::pair<Scenario, RunFaults> RandomRun(uint64_t seed) {
   f.store_outages = static_cast<int>(chance.Choice({0, 0, 1, 2}));
   f.lost_answers = f.shared_store ? chance.Choice({0.0, 0.0, 0.05, 0.2}) : 0;
   f.rebalances = static_cast<int>(chance.Choice({0, 1, 4}));
+  if (f.machines > 2 && Chance(seed, 97).Happens(0.2)) f.leaves = 1;
   if (s.config.durability().acknowledge() == DurabilityConfig::JOURNAL && f.power_losses > 0) {
     // What was not synced is lost if the other copies are away just then: one misfortune at a time.
     f.power_losses = 1;
@@ -559,7 +588,7 @@ std::string Describe(const Scenario& s, const RunFaults& f) {
                       f.answer_kills, " after an answer", ", power losses ", f.power_losses,
                       ", deleted disks ", f.deleted_disks, ", pauses ", f.pauses, ", cuts ", f.cuts,
                       ", store outages ", f.store_outages, ", lost answers ", f.lost_answers,
-                      ", rebalances ", f.rebalances);
+                      ", rebalances ", f.rebalances, ", leaves ", f.leaves);
 }
 
 }  // namespace psgd::sim

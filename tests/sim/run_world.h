@@ -46,6 +46,7 @@ struct RunOutcome {
   Oracle::Counts counts;
   Duration took{};
   uint64_t resent = 0, deaths = 0, promotions = 0, takeovers = 0, moves = 0, images = 0;
+  uint64_t leaves = 0, workers_cut_off = 0;
   std::vector<std::string> trace;
 };
 
@@ -104,6 +105,7 @@ class RunWorld final : public World {
   // Every shard that it has in sync is in sync elsewhere, too.
   bool CanLoseDisk(const SimServer& server) const;
   void CutAny();
+  void CutWorker();
   void Tick();
   bool Over() const;
   void CheckLeaders();

@@ -62,13 +62,16 @@ TEST(Simulation, RandomRunsKeepEveryPromise) {
     total.moves += outcome.moves;
     total.images += outcome.images;
     total.resent += outcome.resent;
+    total.leaves += outcome.leaves;
+    total.workers_cut_off += outcome.workers_cut_off;
   }
   std::cout << range.seeds << " runs: " << total.counts.pushes_made << " pushes, "
             << total.counts.pulls_checked << " pulls and " << total.counts.cuts_checked
             << " cuts checked, " << total.counts.late << " pulls went on without late workers, "
-            << total.deaths << " servers died, " << total.promotions << " copies promoted, "
-            << total.takeovers << " leaderships of runs, " << total.moves << " shards moved, "
-            << total.images << " images, " << total.resent << " resent\n";
+            << total.deaths << " servers died, " << total.leaves << " left, "
+            << total.workers_cut_off << " workers cut off, " << total.promotions
+            << " copies promoted, " << total.takeovers << " leaderships of runs, " << total.moves
+            << " shards moved, " << total.images << " images, " << total.resent << " resent\n";
   if (range.seeds < 300) return;  // the rarest do not come in fewer
   // The faults happened: a run in which nothing goes wrong proves little.
   EXPECT_GT(total.counts.cuts_checked, range.seeds);
@@ -79,6 +82,8 @@ TEST(Simulation, RandomRunsKeepEveryPromise) {
   EXPECT_GT(total.promotions, range.seeds / 4);
   EXPECT_GT(total.moves, range.seeds / 4);
   EXPECT_GT(total.images, range.seeds / 4);
+  EXPECT_GT(total.leaves, range.seeds / 50);
+  EXPECT_GT(total.workers_cut_off, range.seeds / 4);
 }
 
 RunOutcome CalmRun(const Scenario& scenario) {

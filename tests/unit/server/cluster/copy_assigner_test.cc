@@ -183,6 +183,20 @@ TEST_F(CopyAssignerTest, AServerThatJoinsTakesTheCopyOfOneThatIsGone) {
   EXPECT_THAT(news_, ElementsAre("server 3 (m3) joined"));
 }
 
+// Whatever it hears first afterwards.
+TEST_F(CopyAssignerTest, NobodyIsGoneBecauseTheRunsLeaderStoodStill) {
+  Make(RecordOn(2));
+  ASSERT_TRUE(Hear(1, Leading(1)).ok());
+  ASSERT_TRUE(Hear(2, Following(1)).ok());
+  ASSERT_TRUE(Hear(3, std::nullopt).ok());
+  ASSERT_TRUE(Settle().ok());
+  now_ += 5 * kSilence;
+  assigner_->OnLinkGone(3);
+  ASSERT_TRUE(assigner_->Settle(0, now_, &news_).ok());
+  EXPECT_THAT(copies(), UnorderedElementsAre(1, 2));
+  EXPECT_THAT(in_sync(), UnorderedElementsAre(1, 2));
+}
+
 // A run whose machines come and go for weeks keeps a short record.
 TEST_F(CopyAssignerTest, OnlyTheLastServersThatAreGoneAreKept) {
   Make(RecordOn(1));
@@ -298,7 +312,9 @@ TEST_F(CopyAssignerTest, AShortJournalWaitsForACopyInSyncThatIsAway) {
   record.mutable_shards(0)->set_entries(8);
   Make(record);
   ASSERT_TRUE(Hear(1, FromDisk(7)).ok());
-  now_ += 2 * kSilence;  // server 2 is not expected any more
+  // Until server 2 is not expected any more.
+  for (const Time end = now_ + 2 * kSilence; now_ < end; now_ += kSilence / 8)
+    assigner_->Tick(now_);
   for (int i = 0; i < 2; ++i) {
     ASSERT_TRUE(Hear(1, FromDisk(7)).ok());
     ASSERT_TRUE(Settle().ok());
