@@ -238,9 +238,12 @@ void SessionCore::OnMessage(PeerId from, const Message& message, Time now) {
   shard.last_heard = now;
   switch (message.header.body_case()) {
     case DataHeader::kPushAck:
+      // A late acknowledgement of an earlier leader counts: its pushes are in all copies in sync.
+      (void)IsReplaced(message.header.push_ack().life(), &shard);
       OnAck(shard, message.header.push_ack().next_seq());
       break;
     case DataHeader::kPullReply:
+      if (IsReplaced(message.header.pull_reply().life(), &shard)) break;
       OnPullReply(from, shard, message);
       break;
     case DataHeader::kStateReply: {
@@ -258,6 +261,7 @@ void SessionCore::OnMessage(PeerId from, const Message& message, Time now) {
       break;
     }
     case DataHeader::kWelcome:
+      if (IsReplaced(message.header.welcome().life(), &shard)) break;
       OnWelcome(from, shard, message.header.welcome());
       break;
     case DataHeader::kRefusal:
@@ -266,6 +270,12 @@ void SessionCore::OnMessage(PeerId from, const Message& message, Time now) {
     default:
       break;
   }
+}
+
+bool SessionCore::IsReplaced(uint32_t life, Shard* shard) {
+  if (life != 0 && life < shard->life) return true;
+  shard->life = std::max(shard->life, life);
+  return false;
 }
 
 void SessionCore::OnAck(Shard& shard, uint64_t next_seq) {

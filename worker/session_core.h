@@ -186,6 +186,7 @@ class SessionCore {
     std::optional<Message> load;
     std::optional<Message> probe;
     size_t loaded = 0;       // slices of the load under way that have come
+    uint32_t life = 0;       // the latest that an answer named: see PullReply
     uint64_t gap = 0;        // the lost push that the last resend was for
     Time last_gap{};         // when that was
     uint64_t doubt = 0;      // names the question whether it lost what it acknowledged
@@ -198,6 +199,9 @@ class SessionCore {
   };
 
   void SetTime(Time now);
+  // Whether an answer is from a leader that was replaced, perhaps without knowing it. What it lacks
+  // is not lost. `life`: of the answer; 0: it names none.
+  static bool IsReplaced(uint32_t life, Shard* shard);
   // Names the slices of the pull that have not come, and their marks.
   void AddWanted(uint32_t shard, psgd::Pull* pull) const;
   // The pull under way, for what has not come.

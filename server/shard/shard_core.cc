@@ -161,6 +161,7 @@ void ShardCore::OnMessage(PeerId from, Message message, Outbox* out) {
       welcome.header.mutable_welcome()->set_next_seq(member->next_seq());
       welcome.header.mutable_welcome()->set_clock(member->clock());
       welcome.header.mutable_welcome()->set_probe(message.header.hello().probe());
+      welcome.header.mutable_welcome()->set_life(pulls_.life());
       out->push_back({from, std::move(welcome)});
       return;
     }
@@ -243,6 +244,7 @@ void ShardCore::Acknowledge(PeerId to, const DataHeader& about, uint64_t next_se
                             Outbox* out) const {
   Message ack{ReplyHeader(about), {}};
   ack.header.mutable_push_ack()->set_next_seq(next_seq);
+  ack.header.mutable_push_ack()->set_life(pulls_.life());
   out->push_back({to, std::move(ack)});
 }
 

@@ -367,6 +367,30 @@ TEST_F(SessionTest, AShardThatLostPushesIsFoundOutByWhoOnlyWaits) {
   EXPECT_TRUE(absl::IsDataLoss(core_->Tick(now_)));
 }
 
+// A server that stood still while another one took its place does not know what that one has.
+TEST_F(SessionTest, AReplacedLeaderHasLostNothing) {
+  PushAll(1);
+  Drain();
+  Message ack = From(0);
+  ack.header.mutable_push_ack()->set_next_seq(2);
+  ack.header.mutable_push_ack()->set_life(3);
+  core_->OnMessage(0, ack, now_);
+  const auto welcome = [&](uint32_t life, uint64_t probe) {
+    Message message = From(0);
+    message.header.mutable_welcome()->set_probe(probe);
+    message.header.mutable_welcome()->set_next_seq(1);
+    message.header.mutable_welcome()->set_life(life);
+    core_->OnMessage(0, message, now_);
+  };
+  Refuse(0, Refusal::OUT_OF_ORDER, 1);
+  std::vector<Message> asked = DrainTo(0);
+  ASSERT_EQ(asked.size(), 1u);
+  welcome(2, asked[0].header.hello().probe());
+  EXPECT_TRUE(core_->Tick(now_).ok());
+  welcome(3, asked[0].header.hello().probe());
+  EXPECT_TRUE(absl::IsDataLoss(core_->Tick(now_))) << "the leader itself lacks it";
+}
+
 // The shard has this worker's pushes, but lost pushes of others whose weights the worker has seen.
 // It would refuse updates computed from these weights.
 TEST_F(SessionTest, AShardWhoseWeightsWentBackIsFoundOut) {
