@@ -8,7 +8,7 @@
     sudo bench/slow_link.py --nets mlp --links 'unlimited,10mbit 50ms' --seconds 60 \\
         --only 'psgd 128 local' --only 'DDP powersgd'        # 50 ms more each way
     sudo bench/slow_link.py --nets mlp --links 'unlimited,10mbit 50ms' --seconds 120 --servers workers \\
-        --only 'psgd 512 local' --only 'DDP powersgd'        # what such a link hides
+        --only 'psgd 512 local' --only 'DDP powersgd'        # whether local steps hide such a link
 
 Hosts of scripts/netns.sh: ps-server on the first, a worker with one thread on each of the other two (or
 --workers); DDP has a process on each of those. With --servers workers each of them has a ps-server too, and

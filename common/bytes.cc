@@ -29,8 +29,8 @@ namespace {
 constexpr size_t kAlignment = 64;
 constexpr size_t kSmallest = 4096;
 
-// Steps of a 64th of a power of two: weights waste little, and buffers whose sizes differ by a few
-// elements can replace each other.
+// Rounds sizes above kSmallest up by at most 1/64. So little memory is lost, and buffers of almost
+// equal size can replace each other.
 size_t CapacityFor(size_t size) {
   if (size <= kSmallest) return kSmallest;
   const size_t step = std::bit_floor(size) / 64;
@@ -46,7 +46,7 @@ struct BufferPool::Shelf {
     }
   }
 
-  // The buffer has at least `capacity` bytes, which may grow by an eighth: messages vary in size.
+  // Returns a buffer of `*capacity` bytes or up to 1/8 more, and sets `*capacity` to its size.
   std::byte* Take(size_t* capacity) {
     {
       std::lock_guard lock(mutex);

@@ -11,7 +11,7 @@ namespace psgd {
 // Puts `context` before the message of a failed status: "context: message".
 absl::Status Annotate(const absl::Status& status, absl::string_view context);
 
-// As absl's functions, but of any number of parts, which absl::StrCat joins.
+// Like absl's functions. They take several parts and join them with absl::StrCat.
 template <typename... Parts>
 absl::Status InvalidArgumentError(const Parts&... parts) {
   return absl::InvalidArgumentError(absl::StrCat(parts...));

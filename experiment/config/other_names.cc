@@ -20,7 +20,8 @@ namespace psgd {
 
 namespace {
 
-// What other systems call one of our names, or what they have instead of an option of ours.
+// A name of ours, and the names that other systems use for it. Some of ours are advice: see
+// HintForOtherName.
 struct Called {
   absl::string_view ours;
   absl::string_view theirs;  // separated by spaces
@@ -98,7 +99,7 @@ constexpr Called kKeys[] = {
     {"repeat.seeds, in a sweep", "seeds"},
 };
 
-// As written without - and _, and without the end of a class, as in MSELoss and StepLR.
+// Their names are in lower case, without - and _, and without a final Loss or LR.
 constexpr Called kValues[] = {
     {"table", "csv tsv pandas"},
     {"arrays", "npz npy numpy"},
@@ -139,7 +140,7 @@ absl::string_view OursOf(absl::string_view word, std::span<const Called> names) 
 
 constexpr absl::string_view kOfOptimizers = "optimizer.sgd.";
 
-// Where the optimizer has a key that all of them call as sgd does.
+// Says under which name this optimizer has sgd's key, or that it lacks the key.
 std::string HintAtOptimizer(absl::string_view key, absl::string_view optimizer) {
   if (optimizer.empty()) {
     return absl::StrCat("; psgd calls it ", kOfOptimizers, key, " (or of another optimizer)");
@@ -209,7 +210,7 @@ std::string HintForOption(const std::string& option, const std::string& value,
   absl::string_view key = hint;
   if (!absl::ConsumePrefix(&key, "; psgd calls it ")) return hint;
   const size_t end = std::min(key.find_first_of(" ,:"), key.size());
-  // The option's value is not the key's, as --async is a number.
+  // The option's value does not fit our key: the value of --async is not a staleness.
   if (end < key.size() && !absl::StartsWith(key.substr(end), " (")) return hint;
   return absl::StrCat("; say --set ", key.substr(0, end), "=", value, key.substr(end));
 }

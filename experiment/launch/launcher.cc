@@ -379,10 +379,10 @@ absl::Status LocalCluster::StartServer() {
   return Join(name, run_dir, &servers_.back());
 }
 
-bool LocalCluster::MayReplace(const Server& follower) {
-  if (follower.process == nullptr || follower.process->Running()) return false;
-  if (follower.process->exit_code() < 0) return false;  // it was too slow, or stopped
-  const auto own = LoadServerRecord(RunDir(follower.run_dir).ServerDir());
+bool LocalCluster::MayReplace(const Server& joined) {
+  if (joined.process == nullptr || joined.process->Running()) return false;
+  if (joined.process->exit_code() < 0) return false;  // it was too slow, or stopped
+  const auto own = LoadServerRecord(RunDir(joined.run_dir).ServerDir());
   const auto held = ReadRun(options_, etcd_members_);
   if (!own.ok() || !held.ok()) return false;
   for (const auto& server : held->record.servers()) {

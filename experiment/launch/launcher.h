@@ -154,9 +154,9 @@ class LocalCluster {
   absl::Status WaitReady();
   // Starts a server in `run_dir` and waits until it has joined the run.
   absl::Status Join(const std::string& name, const std::string& run_dir, Server* server);
-  // Whether the run may go on without that follower, which ended as it joined: each of its shards
-  // has another copy that is whole.
-  bool MayReplace(const Server& follower);
+  // Whether the run may go on without that joined server, which ended as it joined: each of its
+  // shards has another copy that is whole.
+  bool MayReplace(const Server& joined);
   void Leads(size_t server, const std::string& ready);
   void ForgetEarlierServer(const std::string& run_dir) const;
   // The GPUs of the next worker. REQUIRES: there are lists of GPUs.

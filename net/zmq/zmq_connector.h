@@ -15,8 +15,8 @@
 
 namespace psgd {
 
-// The IO threads of a connector to so many shards, where so many cores may be busy. One
-// connection has no use for two.
+// IO threads for a connector to `shards` shards, if `cores` cores may be busy. A connection uses
+// only one thread.
 int IoThreads(size_t shards, size_t cores);
 
 class ZmqConnector : public ZmqEndpoint {

@@ -34,8 +34,8 @@ class ZmqEndpoint : public EndpointBase {
   // Makes Receive wait for this socket, too.
   void PollOn(zmq::socket_t& socket);
 
-  // Of each endpoint: shards share no IO thread, and destroying an endpoint waits only for its
-  // messages.
+  // Each endpoint has its own context. So shards do not share IO threads, and the end of an
+  // endpoint waits only for its own messages.
   zmq::context_t context_;  // outlives the sockets of derived classes; its end waits for linger
 
  private:

@@ -169,7 +169,7 @@ bool CopyAssigner::HasBegun(uint32_t server, uint32_t shard) const {
   return copy != nullptr && copy->epoch() > 0;
 }
 
-bool CopyAssigner::GoesOn(uint32_t server, uint32_t shard) const {
+bool CopyAssigner::IsLive(uint32_t server, uint32_t shard) const {
   return HasBegun(server, shard) ||
          (Find(server, shard) != nullptr && peers_.at(server).may_lead_from.contains(shard));
 }
@@ -254,7 +254,7 @@ absl::Status CopyAssigner::Settle(uint32_t s, Time now, News* news) {
   HearReports(s, news);
   // A restarted copy may have lost its last writes.
   std::erase_if(untold_grants_[s],
-                [&](const auto& grant) { return IsHere(grant.first) && !GoesOn(grant.first, s); });
+                [&](const auto& grant) { return IsHere(grant.first) && !IsLive(grant.first, s); });
   if (!record_.has_plan()) return absl::OkStatus();
   const absl::Status settled = SettleLeader(s, now, news);
   SettleFollowers(s, now);
@@ -299,30 +299,30 @@ void CopyAssigner::TakeBackGrants(uint32_t server) {
 absl::Status CopyAssigner::SettleLeader(uint32_t s, Time now, News* news) {
   ShardCopies* const shard = record_.mutable_shards(static_cast<int>(s));
   const uint32_t leader = shard->leader();
-  if (GoesOn(leader, s)) {
+  if (IsLive(leader, s)) {
     lacks_end_[s].clear();
     const uint32_t other = InsteadOfTroubled(*shard, s, now);
     if (other != 0) Promote(s, other, news);
     return absl::OkStatus();
   }
-  uint32_t goes_on = 0;  // another server in sync, with a copy that goes on
+  uint32_t live = 0;  // another server in sync, with a live copy
   bool may_come = false;
   for (const uint32_t server : shard->in_sync()) {
     const CopyState* const copy = Find(server, s);
     may_come = may_come || (copy != nullptr && copy->unread());
     if (server == leader) continue;
-    if (GoesOn(server, s)) goes_on = server;
+    if (IsLive(server, s)) live = server;
     may_come = may_come || (!IsHere(server) && !IsGone(server, now));
   }
   const bool leader_may_come = !IsHere(leader) && !IsGone(leader, now);
-  // A copy that goes on need not wait again for the server that was replaced. A copy from a disk
+  // A live copy need not wait again for the server that was replaced. A copy from a disk
   // must: the replaced server may live, and have more.
-  if (leader_may_come && (leader != replaced_ || goes_on == 0)) return absl::OkStatus();
-  if (goes_on != 0) {
-    Promote(s, goes_on, news);
+  if (leader_may_come && (leader != replaced_ || live == 0)) return absl::OkStatus();
+  if (live != 0) {
+    Promote(s, live, news);
     return absl::OkStatus();
   }
-  // A server whose copy went on all the time may still come. It has what a machine that lost power
+  // A server whose copy was live all the time may still come. It has what a machine that lost power
   // may have lost.
   if (may_come) return absl::OkStatus();
   if (const uint32_t from_disk = LongestFromDisk(s); from_disk != 0) {
@@ -401,7 +401,7 @@ uint32_t CopyAssigner::InsteadOfTroubled(const ShardCopies& shard, uint32_t s, T
   if (!since) since = now;
   if (now < *since + options_.patience) return 0;
   for (const uint32_t server : shard.in_sync()) {
-    if (server != shard.leader() && GoesOn(server, s) && Find(server, s)->trouble().empty())
+    if (server != shard.leader() && IsLive(server, s) && Find(server, s)->trouble().empty())
       return server;
   }
   return 0;
@@ -427,14 +427,14 @@ void CopyAssigner::BeginEpoch(uint32_t s) {
 
 void CopyAssigner::SettleFollowers(uint32_t s, Time now) {
   ShardCopies* const shard = record_.mutable_shards(static_cast<int>(s));
-  if (!GoesOn(shard->leader(), s)) return;  // the followers may be needed
+  if (!IsLive(shard->leader(), s)) return;  // the followers may be needed
   const std::vector<uint32_t> copies(shard->copies().begin(), shard->copies().end());
   for (const uint32_t server : copies) {
     if (server == shard->leader()) continue;
     if (IsGone(server, now)) {
       Apply({CopyChange::kDrop, s, server}, &record_);
       ++changes_;
-    } else if (IsHere(server) && !GoesOn(server, s) && RemoveInSync(server, shard)) {
+    } else if (IsHere(server) && !IsLive(server, s) && RemoveInSync(server, shard)) {
       ++changes_;  // the server was restarted: its last writes may be lost, so it must catch up
     }
   }
@@ -452,7 +452,7 @@ void CopyAssigner::Balance(News* news) {
   for (int s = 0; s < record_.shards_size(); ++s) {
     const ShardCopies& shard = record_.shards(s);
     // Copies of a shard that nobody leads cannot catch up, and must not keep others from it.
-    if (GoesOn(shard.leader(), static_cast<uint32_t>(s)))
+    if (IsLive(shard.leader(), static_cast<uint32_t>(s)))
       catching_up += static_cast<size_t>(shard.copies_size() - shard.in_sync_size());
     // A shard whose leader is away stays where it is until SettleLeader decides.
     if (!present.contains(shard.leader()) && !IsHere(shard.leader()))
@@ -461,7 +461,7 @@ void CopyAssigner::Balance(News* news) {
   for (uint32_t s = 0; s < static_cast<uint32_t>(record_.shards_size()); ++s) {
     const ShardCopies& shard = record_.shards(static_cast<int>(s));
     const uint32_t before = shard.leader();
-    if (!GoesOn(before, s)) continue;
+    if (!IsLive(before, s)) continue;
     const auto change = NextChange(record_, s, targets);
     if (!change || (change->what == CopyChange::kAdd && catching_up >= kCatchingUp)) continue;
     // Copies are dropped once the leading copy reports that it leads.
@@ -530,7 +530,7 @@ void CopyAssigner::AddCopies(uint32_t server, const RunRecord& stored, const Mar
       if (!assigned.fresh() && !MayLead(server, number, shard.epoch())) assigned.set_epoch(0);
       assigned.set_heard(mark.heard[number]);
     } else if (IsInSync(shard, server) && !HasBegun(server, number) &&
-               (record_.shards(s).leader() == server || !GoesOn(shard.leader(), number))) {
+               (record_.shards(s).leader() == server || !IsLive(shard.leader(), number))) {
       // It was read from a disk, and may have to lead: it follows nobody until that is settled.
       assigned.set_epoch(0);
     }

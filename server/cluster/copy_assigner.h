@@ -91,9 +91,9 @@ class CopyAssigner {
   const CopyState* Find(uint32_t server, uint32_t shard) const;
   // As Find, also of a copy that has no data.
   const CopyState* FindReport(uint32_t server, uint32_t shard) const;
-  // Whether the copy goes on with its data: it leads or follows in this process of its server, or
-  // it was read from a disk and chosen to lead. Otherwise its role is not decided yet.
-  bool GoesOn(uint32_t server, uint32_t shard) const;
+  // Whether the copy is live: it leads or follows in this process of its server, or it was read
+  // from a disk and chosen to lead. Otherwise its role is not decided yet.
+  bool IsLive(uint32_t server, uint32_t shard) const;
   // The server that the shard is to move to; 0: it stays, or that server cannot take it.
   uint32_t MovesTo(uint32_t shard) const;
   // Why the shard's copy that was read from a disk here may not lead: it lacks the end of its

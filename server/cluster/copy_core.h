@@ -75,13 +75,13 @@ struct CopyOptions {
   // Bytes of steps that are kept for copies that lack them. At least twice the weights, because a
   // single step may change all weights.
   size_t kept = 64u << 20;
-  // Moves what the place holds aside, and returns the empty place for a new shard. So a copy in
-  // sync never lacks what was acknowledged, whatever dies meanwhile.
+  // Moves the old shard aside. Returns an empty place for the new one. So a copy in sync never
+  // lacks what was acknowledged, whatever dies meanwhile.
   std::function<absl::StatusOr<DurableShardOptions>()> empty_place;
-  // Deletes what is aside: it is not needed any more. May be null.
+  // Deletes the old shard. May be null.
   std::function<void()> settled;
-  // Brings back what is aside: the new shard cannot be made, say because the disk is full. May be
-  // null.
+  // Called if the new shard cannot be made, for example on a full disk. Brings the old shard back.
+  // May be null.
   std::function<absl::StatusOr<std::unique_ptr<DurableShard>>()> restored;
 };
 

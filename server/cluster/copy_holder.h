@@ -26,8 +26,8 @@ class CopyHolder {
   // A copy reports its state, or was dropped.
   void OnCopy(const CopyState& copy);
   void OnDropped(uint32_t shard);
-  // The leading copy here has cut its part of the checkpoint. False: the checkpoint is done, or was
-  // given up.
+  // The leading copy here has cut its part of the checkpoint. False: the checkpoint does not need
+  // this part.
   bool OnCut(uint32_t shard, uint64_t checkpoint);
   void Leave() { leaving_ = true; }
   // The run knows this server by that number.
@@ -40,7 +40,7 @@ class CopyHolder {
   // The latest epoch of the run whose leader this server has heard; 0: none in this process.
   uint64_t run_epoch() const { return run_epoch_; }
   size_t copies() const { return copies_.size(); }
-  // By shard: the checkpoint whose part a copy here has cut, until it is done.
+  // Shard to checkpoint: a copy here has cut this part. The entry goes when the checkpoint is done.
   const std::map<uint32_t, uint64_t>& cuts() const { return cuts_; }
 
  private:

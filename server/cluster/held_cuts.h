@@ -1,5 +1,5 @@
-// The shards' parts of checkpoints that a server has in its memory: what effect::SendPart sends and
-// effect::WritePart writes.
+// The shards' parts of checkpoints (cuts) that a server has in its memory: what effect::SendPart
+// sends and effect::WritePart writes.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace psgd {
 // Not thread-safe.
 class HeldCuts {
  public:
-  // A copy here has made the cut. It stays until its checkpoint is done.
+  // A copy here has made the cut. It stays until the checkpoint is done.
   void Made(uint32_t shard, std::shared_ptr<const ShardCut> cut);
   // This server leads the run and writes the cut, which has come from another server. It stays
   // until it is written, because it may have to wait for room on the disk.

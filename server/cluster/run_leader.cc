@@ -138,7 +138,7 @@ void RunLeader::OnState(uint64_t link, const ServerState& state, Time now, Serve
     effects->push_back(effect::Refuse{link, std::move(joined)});
     return;
   }
-  GoOn(now, effects);
+  SettleStoreAndTell(now, effects);
 }
 
 std::vector<std::string> RunLeader::Endpoints() const {
@@ -380,7 +380,7 @@ void RunLeader::OnRequest(uint64_t request, const ControlRequest& asked, Time no
   } else {
     AnswerNow(request, ControlReply(Status(now)), effects);
   }
-  GoOn(now, effects);
+  SettleStoreAndTell(now, effects);
 }
 
 void RunLeader::BeginCheckpoint(uint64_t request, const CheckpointRequest& asked, Time now,
@@ -438,7 +438,7 @@ std::string RunLeader::WaitsFor() const {
         copy == nullptr || !copy->status().stalled().empty() ? "" : copy->trouble();
     if (!trouble.empty()) waits.push_back(absl::StrCat("shard ", s, ": ", trouble));
     if (!trouble.empty() && copy->empty()) continue;  // that is why the server has nothing of it
-    if (!copies_.GoesOn(shard.leader(), number)) {
+    if (!copies_.IsLive(shard.leader(), number)) {
       waits.push_back(copies_.Find(shard.leader(), number) == nullptr
                           ? absl::StrCat("server ", shard.leader(), ", which has shard ", s)
                           : absl::StrCat("another server that has shard ", s));
@@ -468,7 +468,7 @@ void RunLeader::OnStoreWritten(const absl::StatusOr<int64_t>& revision, Time now
   if (!store_.Written(revision, now)) return;
   OnConfirmed(now);
   if (training() && EndpointsKnown()) coordinator_.MoveShards(Endpoints());
-  GoOn(now, effects);
+  SettleStoreAndTell(now, effects);
 }
 
 void RunLeader::OnOrderDone(uint32_t shard, uint64_t epoch, uint64_t number,
@@ -479,11 +479,11 @@ void RunLeader::OnOrderDone(uint32_t shard, uint64_t epoch, uint64_t number,
     if (orders_.installs() || absl::IsDataLoss(status)) Lose(std::string(status.message()));
     news_.push_back(absl::StrCat("shard ", shard, ": ", status.message()));
   }
-  GoOn(now, effects);
+  SettleStoreAndTell(now, effects);
 }
 
 bool RunLeader::OnPartCame(uint64_t checkpoint, uint32_t shard, ServerEffects* effects) const {
-  // A journal that is replayed makes cuts of checkpoints again that are complete by now.
+  // Replay of a journal makes old cuts again, also for complete checkpoints.
   const auto& under_way = coordinator_.checkpoint_under_way();
   if (!under_way || under_way->checkpoint != checkpoint) return false;
   effects->push_back(effect::WritePart{checkpoint, shard});
@@ -549,7 +549,7 @@ void RunLeader::OnSealed(uint64_t checkpoint, const absl::StatusOr<SealedCheckpo
   Decide(std::move(decided));
   checkpoint_done_ = checkpoint;
   checkpoints_.Ended(checkpoint, sealed, now, effects);
-  GoOn(now, effects);
+  SettleStoreAndTell(now, effects);
 }
 
 bool RunLeader::WaitsForRoom(std::optional<uint32_t> part, const absl::Status& status, Time now) {
@@ -587,7 +587,7 @@ void RunLeader::OnQuarantined(QuarantinedWorker worker, Time now, ServerEffects*
   Effects decided;
   coordinator_.Quarantine(worker, &decided);
   Decide(std::move(decided));
-  GoOn(now, effects);
+  SettleStoreAndTell(now, effects);
 }
 
 void RunLeader::Tick(Time now, ServerEffects* effects) {
@@ -603,7 +603,7 @@ void RunLeader::Tick(Time now, ServerEffects* effects) {
   checkpoints_.Tick(now, effects);
   WriteLastCheckpointAgain(now, effects);
   LookWhatWaits(now, effects);
-  GoOn(now, effects);
+  SettleStoreAndTell(now, effects);
 }
 
 std::optional<LateWorkers> RunLeader::LookWhoIsLate(Time now) {
@@ -652,13 +652,13 @@ bool RunLeader::trained() const {
 
 void RunLeader::Close(Time now, ServerEffects* effects) {
   closing_ = true;
-  GoOn(now, effects);
+  SettleStoreAndTell(now, effects);
 }
 
 // --- Storing and announcing
 // ------------------------------------------------------------------------------------------
 
-void RunLeader::GoOn(Time now, ServerEffects* effects) {
+void RunLeader::SettleStoreAndTell(Time now, ServerEffects* effects) {
   if (!deposed_.ok()) return;
   for (const WorkerKey& worker : std::exchange(expelled_, {}))
     effects->push_back(effect::Expel{worker});

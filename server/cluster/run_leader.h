@@ -68,7 +68,7 @@ class RunLeader {
   void OnConfirmed(Time now) { confirmed_ = now; }
   void OnOrderDone(uint32_t shard, uint64_t epoch, uint64_t number, const absl::Status& status,
                    Time now, ServerEffects* effects);
-  // A part of a checkpoint is here. False: nobody waits for it.
+  // A part of a checkpoint is here. False: the checkpoint does not need this part.
   bool OnPartCame(uint64_t checkpoint, uint32_t shard, ServerEffects* effects) const;
   void OnPart(uint64_t checkpoint, uint32_t shard, const absl::StatusOr<ShardReceipt>& receipt,
               Time now, ServerEffects* effects);
@@ -150,8 +150,8 @@ class RunLeader {
   std::vector<std::string> Endpoints() const;
   bool EndpointsKnown() const;
 
-  // Storing decisions and announcing them.
-  void GoOn(Time now, ServerEffects* effects);
+  // Settles each shard's copies, gives orders, stores what is decided, and tells what is stored.
+  void SettleStoreAndTell(Time now, ServerEffects* effects);
   void Store(Time now, ServerEffects* effects);
   void GiveOrders(Time now, ServerEffects* effects);
   void Assign(ServerEffects* effects);

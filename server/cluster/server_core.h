@@ -41,16 +41,18 @@ class ServerCore {
                       ServerEffects* effects);
   void OnLeaseKept(uint64_t epoch, const absl::Status& kept, Time now, ServerEffects* effects);
 
-  // From the run's leader: its link is there, its assignment, and why it refuses this server.
+  // The link to the run's leader is there.
   void OnConnected(Time now, ServerEffects* effects);
+  // The run's leader says which copies this server has.
   void OnAssignment(const Assignment& assignment, Time now, ServerEffects* effects);
+  // The run's leader refuses this server, and says why.
   void OnRefused(const absl::Status& why, ServerEffects* effects);
 
   // Reports of copies on this server. The run's leader hears of all of them at once.
   void OnCopies(std::span<const CopyState> copies, Time now, ServerEffects* effects);
   void OnDropped(uint32_t shard, Time now, ServerEffects* effects);
-  // The leading copy here has cut its part of the checkpoint. It is given to the run's leader, to
-  // each one anew, until the checkpoint is done. False: nobody needs it.
+  // The leading copy here has cut its part of the checkpoint. Each new leader of the run gets the
+  // part again until the checkpoint is done. False: the checkpoint does not need this part.
   bool OnCut(uint32_t shard, uint64_t checkpoint, ServerEffects* effects);
 
   // Inputs for a server that leads the run; RunLeader explains them.
@@ -58,7 +60,7 @@ class ServerCore {
   void OnLinkGone(uint64_t link, Time now, ServerEffects* effects);
   void OnOrderDone(uint32_t shard, uint64_t epoch, uint64_t number, const absl::Status& status,
                    Time now, ServerEffects* effects);
-  // Another server's part of a checkpoint has come. False: nobody waits for it.
+  // Another server's part of a checkpoint has come. False: the checkpoint does not need this part.
   bool OnPartCame(uint64_t checkpoint, uint32_t shard, ServerEffects* effects);
   void OnPart(uint64_t checkpoint, uint32_t shard, const absl::StatusOr<ShardReceipt>& receipt,
               Time now, ServerEffects* effects);

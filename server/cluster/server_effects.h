@@ -106,10 +106,11 @@ struct WritePart {
 struct SealCheckpoint {
   CheckpointManifest manifest;
 };
-// Secured runs only: a worker may speak, and proves itself with this pass; or it may speak no more.
+// Secured runs only: from now on a worker may speak. It proves itself with this pass.
 struct Admit {
   CoordinatorRecord::Pass pass;
 };
+// Secured runs only: from now on a worker may not speak.
 struct Expel {
   WorkerKey worker;
 };

@@ -34,7 +34,7 @@ class CallGuard {
 
   const std::shared_ptr<const AllowList> members_;
   const Log log_;
-  mutable std::mutex mutex_;
+  mutable std::mutex mutex_;  // guards what follows
   std::map<std::string, uint64_t> refused_;
 };
 

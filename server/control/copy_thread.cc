@@ -116,7 +116,7 @@ bool CopyThread::Do(const Task& task) {
 void CopyThread::Have(const AssignedCopy& assigned, uint32_t server) {
   Post([this, assigned, server] {
     const Time now = SteadyNow();
-    if (assigned.fresh()) WaitWhileSaving();  // to the journal that is replaced
+    if (assigned.fresh()) WaitWhileSaving();  // the image is still being saved to the old journal
     port_trouble_ = std::string(core_.Have(assigned, server, now).message());
     if (!core_.leads()) return;
     // A cut that the journal made again: the run's leader knows if it is missing.
@@ -163,7 +163,7 @@ void CopyThread::OnCopy(uint32_t from, CopyMessage message) {
   const auto written = std::make_shared<std::promise<void>>();
   const auto over = written->get_future();
   const bool posted = Post([this, from, message = std::move(message), written]() mutable {
-    WaitWhileSaving();  // to the journal that is replaced
+    WaitWhileSaving();  // the image is still being saved to the old journal
     core_.OnCopy(from, std::move(message), SteadyNow());
     written->set_value();
   });

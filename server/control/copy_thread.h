@@ -84,7 +84,8 @@ class CopyThread {
   // UNAVAILABLE: the copy does not lead.
   absl::Status Weights(
       const std::function<absl::Status(uint32_t slice, const Bytes& values)>& take);
-  // Ends the thread, and closes the port and the journal. Later calls do nothing.
+  // Ends the thread, and closes the port. Later calls do nothing. The destructor closes the
+  // journal.
   void Stop();
 
  private:

@@ -1,6 +1,11 @@
 // A whole server in production: its ServerCore, the thread that drives the core, and the parts that
 // carry out the core's effects: copies, links to other servers, the run store and the writer of
 // checkpoints.
+//
+// The locks of server/control, in the order in which a thread takes them:
+//   - CopySet, then CopyThread; or CopySet, then LeaderLink, then TaskQueue
+//   - ServerLinks, then TaskQueue
+//   - ServerLoop, then StandingBoard
 #pragma once
 
 #include <atomic>

@@ -32,16 +32,16 @@ std::string FirstDifference(const ModelSpec& model, const ModelSpec& other);
 // end. A slice never spans two parameters; the slices of a parameter are as equal as possible.
 // `slice_bytes` is an upper bound (unless it would make more than some 262,000 slices). 0 chooses a
 // size that spreads the model evenly and lets slices travel while others are computed: total / (4 *
-// shards), but 16 Ki elements at least, and at most `largest` or, of a large model, a thousandth of
-// it. The largest slices are dealt first, each to the shard with the fewest bytes, which keeps
-// shards within one slice of each other. With fewer slices than shards some shards have none. The
-// caller sets the endpoints.
+// shards), but at least 16 Ki elements and at most `largest`. Above 1024 x `largest` weights: at
+// most 1/1024 of the model, up to kMaxSliceElements. The largest slices are dealt first, each to
+// the shard with the fewest bytes, which keeps shards within one slice of each other. With fewer
+// slices than shards some shards have none. The caller sets the endpoints.
 //
 // REQUIRES: ValidateModel(model).ok(), shards >= 1, slice_bytes >= 0.
 Placement PlaceSlices(const ModelSpec& model, int shards, int64_t slice_bytes,
                       uint32_t largest = kUsualSliceElements);
-// As the config says. powersgd shortens large slices most, and lars and lamb take the norms of
-// slices for those of tensors: for them `largest` is a slice's largest size.
+// As the config says. powersgd saves most bytes with large slices. lars and lamb use one norm for
+// each slice. So their slices may be as large as kMaxSliceElements.
 Placement PlaceSlices(const ModelSpec& model, const Config& config);
 
 }  // namespace psgd

@@ -43,9 +43,10 @@ struct PullClocks {
 
 struct PullOptions {
   uint32_t shard = 0;
-  // Slices of a reply share a message up to this. Not much more: the front layers of a small
-  // network come before the others, and large slices come alone, as UCX copies data of several
-  // pieces. Of a large shard a thousandth: what waits for a slow worker is bounded by messages.
+  // Slices of a reply share a message up to this. A larger limit delays a small network's front
+  // layers. A large slice gets its own message, because UCX copies several pieces into one. If
+  // 1/1024 of the shard's weights is more, that is the limit: a queue holds a limited number of
+  // messages.
   size_t reply_bytes = 256u << 10;
   uint32_t starts = 1;  // see WeightsEncoder
 };
@@ -109,7 +110,7 @@ class PullAnswerer {
     uint64_t request;
     uint64_t clock;
     uint64_t own_clock;
-    bool aside;  // for an evaluation: whole and exact, or of the moving average
+    bool aside;  // for an evaluation: whole and exact; the moving average if the run has one
     // Local indices of the slices that were not sent yet, ascending, and the worker's marks.
     std::vector<std::pair<uint32_t, uint64_t>> slices;
   };

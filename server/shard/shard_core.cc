@@ -391,7 +391,7 @@ void ShardCore::ApplyNow(Member& member, std::span<const ShownWeights> shown, co
   }
   const uint32_t own = schedule_.StepsOf(member.worker(), push.clock());
   const float share = static_cast<float>(own) / static_cast<float>(std::max<uint64_t>(steps, own));
-  // With local steps a push in time misses one of each other worker.
+  // With local steps each push misses one push of every other worker, even if it is on time.
   const uint64_t usual_age = TakesLocalSteps(options_.config.local()) ? others : 0;
   slices_.Apply(push, payloads, share, usual_age, shown, rates);
   if (push.end_of_clock() && push.clock() == member.clock() + 1) member.set_clock(push.clock());

@@ -68,8 +68,7 @@ struct SliceState {
 struct Contribution {
   PayloadReader* reader = nullptr;  // null: SliceUpdater::AddUp has read the payload
   float scale = 1;
-  // Versions the slice gained since the worker pulled it, beyond the usual; of a late push: the
-  // clocks it is late.
+  // Versions since the pull, less `usual_age`. For a late push: how many clocks late.
   uint64_t staleness = 0;
   Bytes pulled;  // the worker's weights; for delay compensation
   // Has the payload, if it can be passed on: see open_push.h.

@@ -1,4 +1,4 @@
-// Bugs planted on purpose, at least one for each checker: it finds it, and says what it is.
+// Bugs planted on purpose, at least one for each checker. The checker finds the bug and names it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ struct Breakage {
   bool quorum = false;  // clocks go on without late workers
 };
 
-// What the bug needs to show.
+// Sets the conditions under which the bug appears.
 void MakeRoomFor(Sabotage sabotage, Scenario* scenario) {
   switch (sabotage) {
     case Sabotage::kIgnoreGate:
@@ -69,7 +69,8 @@ void MakeRoomFor(DiskFault fault, Scenario* scenario, RunFaults* faults) {
   scenario->image_after = 10u << 10;
   if (fault == DiskFault::kForgetsToSyncWhatItFinds) {
     scenario->image_after = 1u << 30;  // an image hides what was not synced before it
-    // Few deaths come while something is written, and the power is to be lost after one of them.
+    // A power loss must follow a death during a write. Such deaths are rare, so there are more
+    // kills.
     faults->kills = 20;
     faults->power_losses = 5;
     scenario->config.mutable_train()->set_epochs(4);
@@ -110,7 +111,7 @@ TEST_P(CheckersCanFail, AndSayWhy) {
     return std::pair(scenario, faults);
   };
   uint64_t last = 0;
-  // One breach shows in several ways, and the first one found ends a run: which, the seed decides.
+  // One bug can cause several breaches. A run ends at the first; the seed decides which.
   EXPECT_THAT(BreachesUntil(
                   found, 300,
                   [&](uint64_t seed) {
@@ -171,8 +172,8 @@ INSTANTIATE_TEST_SUITE_P(BadMessages, CheckersCanFail,
 INSTANTIATE_TEST_SUITE_P(Membership, CheckersCanFail,
                          testing::Values(Breakage{Sabotage::kKeepDead, "the run did not end"}));
 
-// Each server that dies loses its last write, and a worker dies with it: nobody misses the lost
-// update, and another worker may have weights with it.
+// Each server that dies loses its last write, and a worker dies with it. The dead worker cannot
+// resend the lost update. Another worker's weights may contain it.
 std::vector<std::string> RunsThatLoseWeights(Sabotage sabotage, const std::string& until,
                                              uint64_t most) {
   return BreachesUntil(until, most, [sabotage](uint64_t seed) {
@@ -199,7 +200,7 @@ TEST(LostWeights, NoDifferenceFromThemCounts) {
 }
 
 TEST(LostWeights, ADifferenceFromThemIsFound) {
-  // An update must be lost that another worker has and nobody sends again: few runs have it.
+  // Another worker must have the lost update, and nobody may send it again. Few runs do that.
   const char found[] = "a difference from weights";
   EXPECT_THAT(RunsThatLoseWeights(Sabotage::kTrustLost, found, 1500),
               testing::Contains(testing::HasSubstr(found)));

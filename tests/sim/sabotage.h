@@ -30,7 +30,7 @@ class Saboteur {
   using Sender = std::pair<uint32_t, std::pair<uint32_t, uint32_t>>;  // shard, worker, incarnation
   static Sender SenderOf(const Message& message);
   void ChangeOther(Message* message) const;
-  // No version of a slice is older than one before it.
+  // Raises versions so that the worker never sees one fall.
   void HideLoss(const Sender& sender, PullReply* reply);
   // Changes the push that was chosen; there may be one more.
   std::vector<Message> ChangeVictim(const Sender& sender, Message message);

@@ -16,14 +16,14 @@ namespace psgd::sim {
 // Deliberate breaches between the network and the shards, each of which a checker must find.
 enum class Sabotage {
   kNone,
-  kRepeatPush,      // a push is applied twice, under the next number
-  kRepeatLate,      // so is one that comes when its clock has gone on without it
-  kApplyRepeats,    // so is one that the network repeats, or its worker sends again
+  kRepeatPush,      // a push is applied twice, the second time under the next number
+  kRepeatLate,      // the same for a push whose clock has gone on without it
+  kApplyRepeats,    // the same for a push that the network repeats, or its worker sends again
   kLosePush,        // an acknowledged push loses its parts
   kLosePart,        // an acknowledged push loses one of its parts
   kChangePush,      // one element of a push is off by one
   kForgePush,       // a push says that it is another worker's
-  kCleanPoison,     // one that is not finite is made so
+  kCleanPoison,     // a push that is not finite is made finite
   kIgnoreGate,      // pulls claim to come from the slowest worker
   kGateOff,         // the shards take the bound for unbounded
   kForgetOwn,       // pulls do not ask for the worker's own updates

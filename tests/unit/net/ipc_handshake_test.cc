@@ -43,7 +43,7 @@ class IpcHandshakeTest : public testing::Test {
     EXPECT_EQ(said[0], said[1]);
     return said[0];
   }
-  // A greeting of so many bytes, with a version in the place where all versions have it.
+  // A greeting of `size` bytes, with `version` where all versions of the protocol have it.
   static std::string GreetingOf(uint32_t version, size_t size) {
     std::string bytes(std::max(size, sizeof(kGreetsAsPsgd) - 1 + sizeof(version)), '\0');
     std::memcpy(bytes.data(), kGreetsAsPsgd, sizeof(kGreetsAsPsgd) - 1);

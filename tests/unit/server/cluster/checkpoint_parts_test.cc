@@ -72,7 +72,7 @@ TEST(CheckpointParts, WaitForRoomUntilSomebodyAsksTheRunToStop) {
   EXPECT_TRUE(parts.WaitsOn(false, kSecond, kBegin + std::chrono::hours(24)));
   EXPECT_FALSE(parts.WaitsOn(true, kSecond, kBegin + std::chrono::hours(24)));
   parts.End();
-  // Whoever asked before waits with it, for a while.
+  // If the run was asked to stop before the wait began, the parts wait for two seconds.
   EXPECT_TRUE(parts.WaitsOn(true, 2 * kSecond, kBegin));
   EXPECT_TRUE(parts.WaitsOn(true, 2 * kSecond, kBegin + kSecond));
   EXPECT_FALSE(parts.WaitsOn(true, 2 * kSecond, kBegin + 2 * kSecond));

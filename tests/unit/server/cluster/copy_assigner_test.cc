@@ -260,7 +260,7 @@ TEST_F(CopyAssignerTest, OfCopiesReadFromDisksTheLongestLeadsUnderANewEpoch) {
   EXPECT_EQ(shard().leader(), 2u);
   EXPECT_EQ(shard().epoch(), 2u);
   EXPECT_THAT(in_sync(), ElementsAre(2));
-  EXPECT_TRUE(assigner_->GoesOn(2, 0));
+  EXPECT_TRUE(assigner_->IsLive(2, 0));
   EXPECT_EQ(assigner_->FindLeading(shard(), 0), nullptr);  // it does not say so yet
   // Neither leads nor follows before the decision is stored.
   for (const auto& [server, told] : Announce(before, mark)) {

@@ -138,7 +138,8 @@ class TakeoverTest : public testing::Test {
   ServerEffects effects_;
 };
 
-// Other servers would fail alike, and nobody would say why the run stands.
+// Otherwise each server would fail in the same way, and people would not learn why the run stands
+// still.
 TEST_F(TakeoverTest, OfARunWhoseRecordIsTooLargeEndsAndSaysWhy) {
   core_.OnStoreWritten(TryToLead(), absl::OutOfRangeError("the record is too large"), now_,
                        &effects_);

@@ -12,7 +12,7 @@ using testing::IsEmpty;
 
 class WaitNewsTest : public testing::Test {
  protected:
-  // The news of a look.
+  // Looks, and returns what people are told.
   std::vector<std::string> See(const std::string& waits, std::optional<Time> since = std::nullopt) {
     ServerEffects effects;
     news_.See(waits, since, now_, &effects);
