@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/numbers.h"
+#include "common/files.h"
 #include "experiment/config/config_yaml.h"
 #include "net/address.h"
 #include "net/resolve.h"
@@ -28,6 +29,26 @@ absl::StatusOr<std::unique_ptr<LivePages>> OpenPages(
   options.config = FormatConfig(config);
   options.run_dir = dir.path();
   return LivePages::Listen(std::move(options));
+}
+
+// Says in the directory of the results which server leads the run. ps-ctl verify, which does not
+// ask the run's etcd, learns from it that nothing goes on from the journals there.
+void NoteLeader(const OpenedRun& opened) {
+  std::error_code ignored;
+  if (opened.results.path() == opened.dir.path()) {
+    std::filesystem::remove(opened.results.LeaderFile(), ignored);
+    return;
+  }
+  if (!std::filesystem::exists(opened.results.ServerDir(), ignored)) return;  // of no server
+  const std::filesystem::path own = std::filesystem::path(opened.dir.path());
+  const bool inside =
+      std::filesystem::equivalent(own.parent_path(), opened.results.path(), ignored);
+  const absl::Status noted =
+      WriteFileAtomically(opened.results.LeaderFile(), (inside ? own.filename() : own).string());
+  if (!noted.ok()) {
+    opened.log->warn("ps-ctl verify will look into journals that this server replaced: {}",
+                     std::string(noted.message()));
+  }
 }
 
 }  // namespace
@@ -110,6 +131,7 @@ absl::Status OpenResults(const ServerArguments& arguments, const Config& config,
                         std::string(results.status().message()), opened->dir.path());
     }
   }
+  NoteLeader(*opened);
   auto pages = OpenPages(arguments, opened->results, config, credentials);
   // A server that takes over leads on without pages.
   if (!pages.ok() && arguments.join.empty()) return pages.status();

@@ -453,6 +453,9 @@ absl::StatusOr<ServerStart> JoinedRun(const Arguments& arguments, const StopSign
   dir.now = std::time(nullptr);
   PSGD_ASSIGN_OR_RETURN(start.opened, OpenRun(arguments, dir));
   PSGD_RETURN_IF_ERROR(start.opened.dir.SaveConfig(FormatConfig(start.config)));
+  // Its journals count again, whichever server took over from it before.
+  std::error_code ignored;
+  std::filesystem::remove(start.opened.dir.LeaderFile(), ignored);
   PSGD_RETURN_IF_ERROR(FillLoop(arguments, std::move(record), &start));
   return start;
 }

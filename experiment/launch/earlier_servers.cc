@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "common/files.h"
 #include "experiment/launch/run_dir_status.h"
 #include "experiment/record/run_dir.h"
 #include "optimizers/diverged.h"
+#include "server/durability/checkpoint_files.h"
 #include "server/durability/journal_folder.h"
 #include "server/durability/server_record.h"
 
@@ -63,6 +66,29 @@ std::vector<std::string> EarlierServers(const std::string& run_dir, const RunRec
     }
   }
   return dirs;
+}
+
+ServersThere ServersIn(const std::string& run_dir) {
+  constexpr size_t kLongestPath = 4096;
+  ServersThere there;
+  const auto leader = ReadSmallFile(RunDir(run_dir).LeaderFile(), kLongestPath);
+  const std::string noted(leader.ok() ? absl::StripAsciiWhitespace(*leader) : "");
+  for (int number = 2; number <= LastServerDir(run_dir); ++number) {
+    const std::string name = absl::StrCat("server-", number);
+    if (!FileExists(JournalFolder(RunDir(DirOf(run_dir, number)).ServerDir(), ""))) continue;
+    there.others.push_back(name);
+    if (name == noted) there.leader = name;
+  }
+  // A run that went back to a checkpoint with fewer servers left folders of its earlier ones.
+  const std::string first =
+      there.leader.empty() ? run_dir : absl::StrCat(run_dir, "/", there.leader);
+  const auto run = LoadServerRecord(RunDir(first).ServerDir());
+  if (!run.ok()) return there;
+  std::erase_if(there.others, [&](const std::string& name) {
+    const auto record = LoadServerRecord(RunDir(absl::StrCat(run_dir, "/", name)).ServerDir());
+    return record.ok() && record->run_id() != run->run_id();
+  });
+  return there;
 }
 
 bool JournalsGoFurther(const std::string& run_dir) {

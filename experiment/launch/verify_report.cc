@@ -5,14 +5,18 @@
 #include <cstdio>
 #include <filesystem>
 #include <map>
+#include <set>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "common/files.h"
 #include "common/units.h"
 #include "experiment/config/config_yaml.h"
 #include "experiment/launch/checkpoint_report.h"
+#include "experiment/launch/earlier_servers.h"
 #include "experiment/record/readable.h"
 #include "experiment/record/records.h"
 #include "experiment/record/run_dir.h"
@@ -98,6 +102,11 @@ CheckedJournal CheckJournal(std::string part, const std::string& folder, uint32_
   checked.unread = std::string(CheckReadable(options.folder).message());
   if (checked.unread.empty()) checked.report = RocksJournal::Check(std::move(options));
   return checked;
+}
+
+// What people call the part.
+std::string NameOf(const CheckedJournal& journal) {
+  return journal.folder.empty() ? journal.part : absl::StrCat(journal.folder, ": ", journal.part);
 }
 
 std::string ShardFolder(const std::string& folder, uint32_t shard) {
@@ -212,8 +221,9 @@ void VerifyLeadersJournal(const std::string& server_dir, const absl::StatusOr<Co
 }
 
 // Checks a server that does not keep the run's record and may hold any shards.
+// `successor`: the server that took over from it; empty: none did.
 absl::Status VerifyJoinedJournal(const std::string& run_dir, const std::string& folder,
-                                 VerifiedRun* run) {
+                                 const std::string& successor, VerifiedRun* run) {
   PSGD_ASSIGN_OR_RETURN(const Config config, LoadConfig(RunDir(run_dir).ConfigFile()));
   if (!HasJournal(config)) {
     run->journal_note =
@@ -221,18 +231,71 @@ absl::Status VerifyJoinedJournal(const std::string& run_dir, const std::string& 
                      " keeps no journal (durability.acknowledge: memory)");
     return absl::OkStatus();
   }
-  CheckServerRecord(RunDir(run_dir).ServerDir(), run);
-  for (uint32_t s = 0; s < static_cast<uint32_t>(config.cluster().shards()); ++s) {
-    if (HoldsShard(folder, s)) run->journal.push_back(CheckShard(folder, s));
-  }
   const std::string server_dir = RunDir(run_dir).ServerDir();
+  if (successor.empty()) {
+    CheckServerRecord(server_dir, run);
+    for (uint32_t s = 0; s < static_cast<uint32_t>(config.cluster().shards()); ++s) {
+      if (HoldsShard(folder, s)) run->journal.push_back(CheckShard(folder, s));
+    }
+  }
   const bool killed = !FileExists(RunDir(run_dir).SummaryFile());
   run->record_gone = run->own_etcd && !HasEtcdData(server_dir);
   if (!run->record_gone && (run->own_etcd || (killed && config.cluster().copies() > 1)))
     run->record_note = WhereRecordIs(server_dir);
-  if (run->journal.empty())
+  if (!successor.empty()) {
+    run->journal_note =
+        absl::StrCat(successor, " took over from the server of ", run_dir,
+                     ", so the journal that this one left was not looked at: ", folder);
+  } else if (run->journal.empty()) {
     run->journal_note = "this server joined the run and holds no shard of it";
+  }
   return absl::OkStatus();
+}
+
+// The shards in a journal, also those that are only aside.
+std::set<uint32_t> ShardsThere(const std::string& folder) {
+  std::set<uint32_t> shards;
+  std::error_code error;  // CheckReadable reports it
+  fs::directory_iterator at(folder, error);
+  for (; !error && at != fs::directory_iterator(); at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    absl::string_view number = name;
+    uint32_t shard = 0;
+    if (!absl::ConsumePrefix(&number, "shard-")) continue;
+    absl::ConsumeSuffix(&number, kAsideSuffix);
+    if (absl::SimpleAtoi(number, &shard)) shards.insert(shard);
+  }
+  return shards;
+}
+
+// Checks a further server of ps-run, whose directory is `name` in the run directory.
+void VerifyServerInside(const std::string& run_dir, const std::string& name, VerifiedRun* run) {
+  const std::string dir = absl::StrCat(run_dir, "/", name);
+  const std::string server_dir = RunDir(dir).ServerDir();
+  const std::string folder = server_dir + "/journal";
+  const size_t before = run->journal.size();
+  const auto held = RunDir::Take(dir);
+  const absl::Status readable = CheckReadable(folder);
+  if (!held.ok()) {
+    absl::StrAppend(&run->journal_note, run->journal_note.empty() ? "" : "\n", "the journal of ",
+                    name, " was not looked at: ", std::string(held.status().message()));
+  } else if (const auto shards = ShardsThere(folder); shards.empty() && !readable.ok()) {
+    run->journal.push_back({"server", {}, 0, std::string(readable.message())});
+  } else if (!shards.empty()) {  // otherwise it held none, or died as it joined
+    CheckServerRecord(server_dir, run);
+    for (const uint32_t shard : shards) run->journal.push_back(CheckShard(folder, shard));
+  }
+  for (size_t at = before; at < run->journal.size(); ++at) run->journal[at].folder = name;
+}
+
+// The directories of the servers whose journals are damaged.
+std::vector<std::string> DamagedDirs(const std::string& run_dir, const VerifiedRun& run) {
+  std::vector<std::string> dirs;
+  for (const CheckedJournal& part : run.journal) {
+    const std::string dir = part.folder.empty() ? run_dir : absl::StrCat(run_dir, "/", part.folder);
+    if (IsDamaged(part) && (dirs.empty() || dirs.back() != dir)) dirs.push_back(dir);
+  }
+  return dirs;
 }
 
 Record RecordOf(const CheckedCheckpoint& checkpoint) {
@@ -246,6 +309,7 @@ Record RecordOf(const CheckedCheckpoint& checkpoint) {
 Record RecordOf(const CheckedJournal& journal) {
   const JournalReport& report = journal.report;
   Record record{{"part", journal.part}, {"state", StateOf(journal)}};
+  if (!journal.folder.empty()) record["folder"] = journal.folder;
   if (journal.server != 0) {
     record["server"] = journal.server;
   } else if (IsUnread(journal)) {
@@ -289,12 +353,12 @@ std::string JournalText(const std::vector<CheckedJournal>& journal) {
   for (const CheckedJournal& part : journal) {
     const JournalReport& report = part.report;
     table.Add(
-        {part.part, NameOrDash(absl::StrJoin(report.images, ", ")),
+        {NameOf(part), NameOrDash(absl::StrJoin(report.images, ", ")),
          report.last == 0 ? "-" : absl::StrCat(report.first, " to ", report.last),
          IsDamaged(part) && report.recovers ? "damaged, not where it matters" : StateOf(part)});
-    if (IsUnread(part)) absl::StrAppend(&wrong, part.part, ": ", part.unread, "\n");
+    if (IsUnread(part)) absl::StrAppend(&wrong, NameOf(part), ": ", part.unread, "\n");
     for (const std::string& damage : report.damage) {
-      absl::StrAppend(&wrong, part.part, ": ", damage, "\n");
+      absl::StrAppend(&wrong, NameOf(part), ": ", damage, "\n");
     }
   }
   return table.empty() ? "" : absl::StrCat("\n", table.Text(), wrong);
@@ -312,10 +376,13 @@ absl::StatusOr<VerifiedRun> VerifyRun(const std::string& run_dir) {
     if (!readable.ok()) checkpoint.status = readable;
   }
   const std::string folder = store.root() + "/journal";
-  if (!FileExists(folder)) return run;
+  const ServersThere servers = ServersIn(run_dir);
+  const bool has_own = FileExists(folder);
+  if (!has_own && servers.others.empty()) return run;
   const auto server = LoadServerRecord(store.root());
-  run.joined = !FileExists(folder + "/coordinator") && !absl::IsNotFound(server.status()) &&
-               !(server.ok() && server->keeps_run());
+  run.joined = !servers.leader.empty() ||
+               (!FileExists(folder + "/coordinator") && !absl::IsNotFound(server.status()) &&
+                !(server.ok() && server->keeps_run()));
   run.own_etcd = FileExists(EtcdFolder(store.root()) + ".log");  // it goes when the run is over
   const auto config = LoadConfig(RunDir(run_dir).ConfigFile());
   const bool memory = config.ok() && !HasJournal(*config);
@@ -324,11 +391,15 @@ absl::StatusOr<VerifiedRun> VerifyRun(const std::string& run_dir) {
   if (!held.ok()) {
     run.journal_note =
         absl::StrCat("the journal was not looked at: ", std::string(held.status().message()));
-  } else if (run.joined) {
-    PSGD_RETURN_IF_ERROR(VerifyJoinedJournal(run_dir, folder, &run));
-  } else {
+    return run;
+  }
+  if (run.joined) {
+    PSGD_RETURN_IF_ERROR(VerifyJoinedJournal(run_dir, folder, servers.leader, &run));
+  } else if (has_own) {
     VerifyLeadersJournal(store.root(), config, &run);
   }
+  if (memory) return run;
+  for (const std::string& name : servers.others) VerifyServerInside(run_dir, name, &run);
   return run;
 }
 
@@ -352,19 +423,27 @@ absl::Status VerifiedStatus(const std::string& run_dir, const VerifiedRun& run) 
     const bool recovers = std::ranges::all_of(run.journal, [](const CheckedJournal& part) {
       return part.server != 0 || IsUnread(part) || part.report.recovers;
     });
+    const std::vector<std::string> dirs = DamagedDirs(run_dir, run);
+    const bool joined = run.joined || dirs.front() != run_dir;
+    const std::string goes_on = run.own_etcd ? "ps-run --resume" : joined ? "--join" : "--recover";
     // Renaming comes first, whatever else is damaged.
     if (std::any_of(run.journal.begin(), run.journal.end(),
                     [](const CheckedJournal& part) { return part.report.misplaced; })) {
-      return DataLossError("folders of the journal of ", run_dir, " are not what their names say; ",
-                           run.joined ? "--join" : "--recover",
+      return DataLossError("folders of the journal of ", absl::StrJoin(dirs, " and "),
+                           " are not what their names say; ", goes_on,
                            " would refuse it: rename them as said above, and verify it again");
     }
     return DataLossError(
-        "the journal of ", run_dir, " is damaged; ",
-        recovers ? absl::StrCat(run.joined ? "--join" : "--recover",
-                                " still goes on from what is sound, to the same weights")
-        : run.joined ? "--join would refuse it: restore it from a copy, or go on from a checkpoint "
-                       "of the run (--resume, with the run directory of its first server)"
+        "the journal of ", absl::StrJoin(dirs, " and of "), " is damaged; ",
+        recovers ? absl::StrCat(goes_on, " still goes on from what is sound, to the same weights")
+        : run.own_etcd
+            ? absl::StrCat("ps-run --resume ", run_dir,
+                           " puts a new server in its place if its shards have other copies; if "
+                           "not, restore it from a copy, or ",
+                           sound > 0 ? "go on from a checkpoint with --resume --checkpoint ID"
+                                     : "start the run anew")
+        : joined ? "--join would refuse it: restore it from a copy, or go on from a checkpoint "
+                   "of the run (--resume, with the run directory of its first server)"
         : sound > 0
             ? "--recover would refuse it: go on from a checkpoint with --resume, or restore the "
               "journal from a copy"

@@ -16,6 +16,7 @@ struct CheckedJournal {
   uint32_t server =
       0;  // the server that holds this part, so it was not checked here; 0: this server
   std::string unread{};  // why the part could not be read; empty: it could
+  std::string folder{};  // "server-2", in the run directory; empty: of the run directory's server
 };
 
 struct VerifiedRun {
@@ -29,7 +30,8 @@ struct VerifiedRun {
 };
 
 // Reads every checkpoint and the journal from end to end, and writes nothing. Skips a journal while
-// a server writes to it. NOT_FOUND: `run_dir` is not a run directory.
+// a server writes to it, and one that another server of the run directory replaced. The journals of
+// all servers in the run directory count. NOT_FOUND: `run_dir` is not a run directory.
 absl::StatusOr<VerifiedRun> VerifyRun(const std::string& run_dir);
 
 // Formats tables and the problems, or JSON.

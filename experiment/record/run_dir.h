@@ -48,6 +48,9 @@ class RunDir {
   std::string WeightsFile() const { return File("weights.safetensors"); }
   std::string TraceFile() const { return File("trace.json"); }
   std::string ServerDir() const { return File("server"); }
+  // Names the folder of the server that took over from the one whose directory this is, and writes
+  // the run's results here ("server-3", or a path elsewhere). None: no other server did.
+  std::string LeaderFile() const { return ServerDir() + "/leader"; }
   std::string WorkerDir(int worker) const { return File("worker-" + std::to_string(worker)); }
 
  private:

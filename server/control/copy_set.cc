@@ -245,10 +245,17 @@ void CopySet::Drop(uint32_t shard) {
     gone = std::move(held->second);
     copies_.erase(held);
     core_of_.erase(shard);
+    for (auto& [key, follower] : followers_) {
+      if (key.first == shard) follower.stream->End();
+    }
   }
   gone.link.reset();
   if (gone.copy != nullptr) gone.copy->Stop();
   gone.copy.reset();
+  {  // streams of followers have the copy, and with it the journal, until they end
+    std::unique_lock lock(mutex_);
+    stream_ended_.wait(lock, [&] { return !served_.contains(shard); });
+  }
   if (!HasJournal(options_.config)) return;
   // A server that starts takes what is aside for the shard, so that goes first.
   absl::Status removed = DiscardFolder(AsideOf(shard));
@@ -288,15 +295,18 @@ absl::Status CopySet::Follow(const FollowingSays::Hello& hello, FollowingStream*
     return absl::FailedPreconditionError("the other server is of another run");
   }
   const uint32_t shard = hello.shard();
-  const auto copy = Find(shard);
-  if (copy == nullptr) return NotHere(shard);
+  std::shared_ptr<CopyThread> copy;
   TaskQueue queue;
   const std::pair<uint32_t, uint32_t> key(shard, hello.server());
   {
     std::lock_guard lock(mutex_);
+    const auto held = copies_.find(shard);
+    if (held == copies_.end() || held->second.copy == nullptr) return NotHere(shard);
+    copy = held->second.copy;
     Follower& follower = followers_[key];
     if (follower.stream != nullptr) follower.stream->End();  // the other side began a new stream
     follower = {stream, &queue};
+    served_.insert(shard);
   }
   absl::Status ended;
   FollowingSays says;
@@ -306,9 +316,12 @@ absl::Status CopySet::Follow(const FollowingSays::Hello& hello, FollowingStream*
     if (message.ok()) copy->OnCopy(hello.server(), *std::move(message));
   }
   stream->End();
+  copy.reset();  // first, because Drop waits for it
   std::lock_guard lock(mutex_);
   const auto follower = followers_.find(key);
   if (follower != followers_.end() && follower->second.stream == stream) followers_.erase(follower);
+  served_.erase(served_.find(shard));
+  stream_ended_.notify_all();
   return ended;
 }
 

@@ -2,6 +2,7 @@
 // other servers.
 #pragma once
 
+#include <condition_variable>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -49,7 +50,8 @@ class CopySet {
   // Calls for a copy that is not here return UNAVAILABLE, or have no effect. `server`: this
   // server's number. REQUIRES: assigned.epoch() > 0.
   void Have(const AssignedCopy& assigned, uint32_t server);
-  // Removes the copy and its journal. Waits for the copy's thread and the disk.
+  // Removes the copy and its journal, and ends the streams of its followers. Waits for the copy's
+  // thread, those streams and the disk.
   void Drop(uint32_t shard);
   absl::Status Execute(const ShardOrderTo& order);
   void CheckpointDone(uint64_t checkpoint);
@@ -105,6 +107,8 @@ class CopySet {
   std::map<uint32_t, Held> copies_;                              // by shard
   std::map<uint32_t, int> core_of_;                              // by shard
   std::map<std::pair<uint32_t, uint32_t>, Follower> followers_;  // by shard and server
+  std::multiset<uint32_t> served_;                               // the shard of each call of Follow
+  std::condition_variable stream_ended_;
 };
 
 }  // namespace psgd

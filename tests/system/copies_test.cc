@@ -179,14 +179,59 @@ TEST_F(Copies, ARunWhosePsRunIsKilledGoesOnWhereItsJournalsEnd) {
   EXPECT_EQ(summary["epochs"], 120.0);
   EXPECT_EQ(summary["batches_lost"], 0);
   const Json journal = Json::parse(verified.out)["journal"];
-  EXPECT_EQ(journal.size(), 2u) << verified.out;
-  for (size_t shard = 0; shard < journal.size(); ++shard) {
+  ASSERT_EQ(journal.size(), 4u) << verified.out;  // two shards on each of two servers
+  for (size_t shard = 0; shard < 2; ++shard) {
+    EXPECT_EQ(journal[2 + shard]["folder"], "server-2");
+    EXPECT_EQ(journal[2 + shard]["state"], "sound");
     EXPECT_EQ(journal[shard]["state"], "sound");
     EXPECT_THAT(File("run/server/server.log"),
                 HasSubstr(absl::StrCat("shard ", shard, " went on from the journal, after entry ",
                                        journal[shard]["last_entry"].get<uint64_t>(), "\n")));
   }
   EXPECT_FALSE(std::filesystem::exists(Path("run/server/etcd")));
+}
+
+// The journal of the server that died stays as it was, and nothing goes on from it.
+TEST_F(Copies, VerifyLooksWhereARunGoesOnThatWasTakenOver) {
+  Start({"train.epochs=100000"}, 2);
+  ASSERT_TRUE(WaitAllInSync()) << run_->Err();
+  ASSERT_EQ(kill(Servers().front(), SIGKILL), 0);
+  ASSERT_TRUE(run_->WaitFor("leads the run")) << run_->Err();
+  ASSERT_TRUE(Eventually([&] { return Servers().size() == 2; })) << run_->Err();
+  ASSERT_TRUE(WaitAllInSync()) << run_->Err();
+  run_->Signal(SIGKILL);
+  run_->Wait();
+  ASSERT_TRUE(Eventually([&] { return ProcessesThatMention(Path("run")).empty(); }));
+  const auto logs_of = [&](const std::string& journal) {
+    std::vector<std::filesystem::path> logs;
+    for (const auto& file : std::filesystem::recursive_directory_iterator(Path(journal))) {
+      if (file.path().extension() == ".log" && file.file_size() >= 1000)
+        logs.push_back(file.path());
+    }
+    return logs;
+  };
+  const auto flip_bit = [](const std::filesystem::path& path) {
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    const auto at = static_cast<std::streamoff>(std::filesystem::file_size(path) / 2);
+    file.seekg(at);
+    const char byte = static_cast<char>(file.get());
+    file.seekp(at);
+    file.put(static_cast<char>(byte ^ 0x10));
+  };
+  for (const auto& log : logs_of("run/server/journal")) flip_bit(log);
+  const Ended sound = RunProgram({"ps-ctl", "verify", Path("run")});
+  EXPECT_EQ(sound.code, 0) << sound.out << sound.err;
+  EXPECT_THAT(sound.out, HasSubstr("server-2 took over from the server of " + Path("run")));
+  for (const char* server : {"server-2", "server-3"})
+    EXPECT_THAT(sound.out, HasSubstr(absl::StrCat(server, ": shard 0")));
+  const auto logs = logs_of("run/server-2/server/journal");
+  ASSERT_FALSE(logs.empty());
+  flip_bit(logs.front());
+  const Ended damaged = RunProgram({"ps-ctl", "verify", Path("run")});
+  EXPECT_EQ(damaged.code, 1) << damaged.out;
+  EXPECT_THAT(damaged.out, HasSubstr(logs.front().filename().string()));
+  EXPECT_THAT(damaged.err, HasSubstr("the journal of " + Path("run/server-2") + " is damaged"));
+  EXPECT_THAT(damaged.err, Not(HasSubstr("server-3")));
 }
 
 TEST_F(Copies, OfASecuredRunShowCertificates) {

@@ -75,6 +75,16 @@ class VerifyReportTest : public testing::Test {
     ASSERT_TRUE(SaveServerRecord(run_.ServerDir(), record).ok());
   }
   void MakeJoined() const { MakeServer(false); }
+  // A further server of ps-run, with a shard; "server-2".
+  void MakeInside(const std::string& name, uint32_t shard, const std::string& run_id = "") const {
+    const RunDir dir(absl::StrCat(run_.path(), "/", name));
+    fs::create_directories(dir.ServerDir() + "/journal");
+    ServerRecord record;
+    record.set_identity(2);
+    record.set_run_id(run_id);
+    ASSERT_TRUE(SaveServerRecord(dir.ServerDir(), record).ok());
+    MakeSmallJournal({absl::StrCat(dir.ServerDir(), "/journal/shard-", shard), shard});
+  }
   void Verify() {
     const auto run = VerifyRun(run_.path());
     ASSERT_TRUE(run.ok()) << run.status();
@@ -172,6 +182,48 @@ TEST_F(VerifyReportTest, TheRecordOfARunWithItsOwnEtcdIsLookedFor) {
       << "durability: {acknowledge: memory}\ncluster: {servers: 2, copies: 2}\n";
   Verify();
   EXPECT_EQ(status_.code(), absl::StatusCode::kNotFound) << "nothing goes on: " << status_;
+}
+
+TEST_F(VerifyReportTest, FurtherServersInTheRunDirectoryAreLookedAt) {
+  MakeCoordinator({1, 2});
+  MakeShard(0);
+  MakeInside("server-2", 1);
+  MakeInside("server-3", 1, "another run");
+  fs::remove_all(run_.path() + "/server-3/server/journal/shard-1/log");
+  Verify();
+  EXPECT_TRUE(status_.ok()) << status_ << text_;
+  EXPECT_THAT(text_, AllOf(HasSubstr("server-2: shard 1"), Not(HasSubstr("server-3"))));
+  EXPECT_EQ(json_["journal"].back()["folder"], "server-2");
+  EXPECT_EQ(json_["journal"].back()["state"], "sound");
+  fs::remove_all(run_.path() + "/server-2/server/journal/shard-1/log");
+  Verify();
+  EXPECT_EQ(status_.code(), absl::StatusCode::kDataLoss) << status_;
+  EXPECT_THAT(text_, HasSubstr(run_.path() + "/server-2/server/journal/shard-1"));
+  EXPECT_THAT(Advice(), HasSubstr("the journal of " + run_.path() +
+                                  "/server-2 is damaged; --join would refuse it"));
+}
+
+TEST_F(VerifyReportTest, AServerWhoseRunAnotherOneTookOverDoesNotCount) {
+  std::ofstream(run_.ConfigFile())
+      << "durability: {acknowledge: journal}\ncluster: {servers: 2, copies: 2}\n";
+  MakeJoined();
+  MakeShard(0);
+  MakeInside("server-2", 0);
+  fs::create_directories(run_.ServerDir() + "/etcd/member");
+  std::ofstream(run_.ServerDir() + "/etcd.log") << "etcd ran here\n";
+  fs::remove_all(Journal("shard-0/log"));
+  Verify();
+  EXPECT_EQ(status_.code(), absl::StatusCode::kDataLoss) << "it leads: " << status_;
+  std::ofstream(run_.LeaderFile()) << "server-2";
+  Verify();
+  EXPECT_TRUE(status_.ok()) << status_ << text_;
+  EXPECT_EQ(json_["journal"].size(), 1u) << text_;
+  EXPECT_THAT(text_, AllOf(HasSubstr("server-2 took over from the server of " + run_.path()),
+                           HasSubstr("goes on with:  ps-run --resume " + run_.path())));
+  fs::remove_all(run_.path() + "/server-2/server/journal/shard-0/log");
+  Verify();
+  EXPECT_EQ(status_.code(), absl::StatusCode::kDataLoss) << status_;
+  EXPECT_THAT(Advice(), HasSubstr("ps-run --resume " + run_.path() + " puts a new server in"));
 }
 
 TEST_F(VerifyReportTest, AJournalThatWasBeingCreatedIsNotDamaged) {
