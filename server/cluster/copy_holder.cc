@@ -36,11 +36,18 @@ void CopyHolder::OnAssignment(const Assignment& assignment, ServerEffects* effec
   std::set<uint32_t> wanted;
   for (const AssignedCopy& copy : assignment.copies()) {
     wanted.insert(copy.shard());
-    // Without an epoch the run's leader decides later about the copy.
-    if (copy.epoch() > 0) effects->push_back(effect::HaveCopy{copy});
+    if (copy.epoch() == 0) continue;  // the run's leader decides later about the copy
+    if (const auto dropping = dropping_.find(copy.shard()); dropping != dropping_.end()) {
+      dropping->second = copy;
+    } else {
+      effects->push_back(effect::HaveCopy{copy});
+    }
   }
   for (const auto& [shard, copy] : copies_) {
-    if (!wanted.contains(shard)) effects->push_back(effect::DropCopy{shard});
+    if (wanted.contains(shard)) continue;
+    const auto [dropping, begins] = dropping_.try_emplace(shard);
+    dropping->second.reset();
+    if (begins) effects->push_back(effect::DropCopy{shard});
   }
   if (assignment.checkpoint_done() > checkpoint_done_) {
     checkpoint_done_ = assignment.checkpoint_done();
@@ -59,9 +66,11 @@ void CopyHolder::OnCopy(const CopyState& copy) {
   known = copy;
 }
 
-void CopyHolder::OnDropped(uint32_t shard) {
+void CopyHolder::OnDropped(uint32_t shard, ServerEffects* effects) {
   cuts_.erase(shard);
   changed_ = copies_.erase(shard) > 0 || changed_;
+  const auto dropped = dropping_.extract(shard);
+  if (!dropped.empty() && dropped.mapped()) effects->push_back(effect::HaveCopy{*dropped.mapped()});
 }
 
 bool CopyHolder::OnCut(uint32_t shard, uint64_t checkpoint) {

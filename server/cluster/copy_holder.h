@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -25,7 +26,7 @@ class CopyHolder {
   void OnAssignment(const Assignment& assignment, ServerEffects* effects);
   // A copy reports its state, or was dropped.
   void OnCopy(const CopyState& copy);
-  void OnDropped(uint32_t shard);
+  void OnDropped(uint32_t shard, ServerEffects* effects);
   // The leading copy here has cut its part of the checkpoint. False: the checkpoint does not need
   // this part.
   bool OnCut(uint32_t shard, uint64_t checkpoint);
@@ -57,6 +58,9 @@ class CopyHolder {
   Time sent_{};
   uint64_t checkpoint_done_ = 0;
   std::map<uint32_t, CopyState> copies_;  // by shard: the actual copies
+  // Shards whose copies are being dropped, with the copies that are to be there afterwards: a new
+  // copy must find no journal of the old one.
+  std::map<uint32_t, std::optional<AssignedCopy>> dropping_;
   std::map<uint32_t, uint64_t> cuts_;
 };
 

@@ -180,7 +180,7 @@ void ServerCore::OnCopies(std::span<const CopyState> copies, Time now, ServerEff
 }
 
 void ServerCore::OnDropped(uint32_t shard, Time now, ServerEffects* effects) {
-  holder_.OnDropped(shard);
+  holder_.OnDropped(shard, effects);
   holder_.Tick(now, effects);
   Settle(now, effects);
 }

@@ -51,6 +51,7 @@ namespace effect {
 struct HaveCopy {
   AssignedCopy copy;
 };
+// OnDropped follows, and no HaveCopy of the shard before it.
 struct DropCopy {
   uint32_t shard = 0;
 };

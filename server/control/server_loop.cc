@@ -341,24 +341,14 @@ CopyCallbacks ServerLoop::Callbacks() {
 }
 
 void ServerLoop::Do(const effect::HaveCopy& have) {
-  // The new copy must find no journal of the old one.
-  if (const auto dropping = dropping_.find(have.copy.shard()); dropping != dropping_.end()) {
-    dropping->second = have;
-    return;
-  }
   copies_->Have(have.copy, core_->holder().self().server());
 }
 
 void ServerLoop::Do(const effect::DropCopy& drop) {
-  const auto [dropping, begins] = dropping_.try_emplace(drop.shard);
-  dropping->second.reset();
-  if (!begins) return;
   drops_.Post([this, shard = drop.shard] {
     copies_->Drop(shard);
     Post([this, shard](Time now, ServerEffects* effects) {
       cuts_.Dropped(shard);
-      const std::optional<effect::HaveCopy> next = std::move(dropping_.extract(shard).mapped());
-      if (next) effects->push_back(*next);
       core_->OnDropped(shard, now, effects);
     });
     return true;

@@ -181,8 +181,6 @@ class ServerLoop final : public PeerHandler {
   Duration clock_ahead_{};   // the leader's clock minus this server's clock
   bool keeping_ = false;     // a KeepLease is under way
   HeldCuts cuts_;
-  // Shards whose copies are being dropped, with the copies that are to be there afterwards.
-  std::map<uint32_t, std::optional<effect::HaveCopy>> dropping_;
 
   CheckpointWriter writer_;  // owned by the disk's thread
 

@@ -250,14 +250,21 @@ void SimServer::Carry(ServerEffect effect) {
           absl::StrCat("machine ", machine_, " is to have ", have->copy.ShortDebugString()));
     Have(have->copy);
   } else if (const auto* drop = std::get_if<effect::DropCopy>(&effect)) {
-    const uint32_t shard = drop->shard;
-    copies_.erase(shard);
-    disks_.erase(shard);
-    asides_.erase(shard);
-    cuts_.Dropped(shard);
-    due_.erase(shard);
-    Feed(
-        [this, shard](Time now, ServerEffects* effects) { core_->OnDropped(shard, now, effects); });
+    // It may take its time, and the server may die before the disk is empty.
+    world_->queue().After(chance_.Between(Duration(0), std::chrono::milliseconds(60)),
+                          [this, shard = drop->shard, life] {
+                            if (life != life_) return;
+                            WhenAwake([this, shard] {
+                              copies_.erase(shard);
+                              disks_.erase(shard);
+                              asides_.erase(shard);
+                              due_.erase(shard);
+                              Feed([this, shard](Time now, ServerEffects* effects) {
+                                cuts_.Dropped(shard);
+                                core_->OnDropped(shard, now, effects);
+                              });
+                            });
+                          });
   } else if (const auto* done = std::get_if<effect::CheckpointDone>(&effect)) {
     for (auto& [shard, copy] : copies_) copy->CheckpointDone(done->checkpoint);
     cuts_.Done(done->checkpoint);

@@ -186,6 +186,37 @@ TEST(ServerCore, ACutIsGivenToEachLeaderUntilItsCheckpointIsDone) {
   EXPECT_TRUE(All<effect::SendPart>(effects).empty());
 }
 
+// Its journal would be deleted with the old one's.
+TEST(ServerCore, ANewCopyWaitsUntilTheOldOneIsGone) {
+  ServerCore core(Options(false));
+  CopyState state;
+  state.set_shard(4);
+  ServerEffects effects;
+  core.OnCopies({&state, 1}, kNow, &effects);
+  Assignment assignment;
+  assignment.set_run_epoch(1);
+  const auto assign = [&](uint64_t revision) {
+    effects.clear();
+    assignment.set_revision(revision);
+    core.OnAssignment(assignment, kNow, &effects);
+  };
+  assign(1);
+  EXPECT_EQ(All<effect::DropCopy>(effects).size(), 1u);
+  assign(2);
+  EXPECT_TRUE(All<effect::DropCopy>(effects).empty()) << "it is under way";
+  AssignedCopy* const copy = assignment.add_copies();
+  copy->set_shard(4);
+  copy->set_epoch(2);
+  assign(3);
+  EXPECT_TRUE(All<effect::HaveCopy>(effects).empty());
+  effects.clear();
+  core.OnDropped(4, kNow, &effects);
+  ASSERT_EQ(All<effect::HaveCopy>(effects).size(), 1u);
+  EXPECT_EQ(All<effect::HaveCopy>(effects)[0].copy.epoch(), 2u);
+  assign(4);
+  EXPECT_EQ(All<effect::HaveCopy>(effects).size(), 1u);
+}
+
 TEST(ServerCore, OnlyTheRunsLeaderTakesParts) {
   ServerCore core(Options(false));
   ServerEffects effects;
