@@ -1,4 +1,6 @@
 // ps-run from a config to trained weights, over everything that a config can choose.
+#include <filesystem>
+
 #include "tests/system/run_test.h"
 
 namespace psgd {
@@ -38,6 +40,24 @@ TEST_F(RunToEnd, ShowsWhatHappensAndLeavesARunDirectory) {
   EXPECT_THAT(File("run/config.yaml"), HasSubstr("momentum: 0.9"));
   EXPECT_THAT(File("run/server/server.log"), HasSubstr("worker 1 joined"));
   EXPECT_THAT(File("run/worker-1/worker.log"), HasSubstr("as worker 1"));
+}
+
+// Where the checkpoints were, there is a file: that does not pass, unlike a full disk.
+TEST_F(RunToEnd, FailsIfItsLastCheckpointCannotBeWritten) {
+  Process run(PsRun("run", Sets({"train.epochs=40"})));
+  ASSERT_TRUE(run.WaitFor("epoch 2/40")) << run.Err();
+  std::filesystem::rename(Path("run/server"), Path("aside"));
+  Write("run/server", "in the way");
+  const Ended ended = run.Wait();
+  EXPECT_EQ(ended.code, 1) << ended.err << File("aside/server.log");
+  EXPECT_THAT(ended.err, HasSubstr("training is finished, but its last checkpoint could not be "
+                                   "written: checkpoint 1: cannot "));
+  EXPECT_THAT(ended.err, HasSubstr("The weights are in " + Path("run/weights.safetensors")));
+  const Json summary = Summary("run");
+  EXPECT_EQ(summary["status"], "finished");
+  EXPECT_EQ(summary["epochs"], 40.0);
+  EXPECT_THAT(summary["failed_checkpoint"].get<std::string>(), HasSubstr(Path("run/server")));
+  EXPECT_GT(Weights("run").size(), 1000u);
 }
 
 TEST_F(RunToEnd, SummaryCountsEveryStepAndByte) {
