@@ -7,6 +7,16 @@
 
 namespace psgd {
 
+namespace {
+
+uint64_t WeightBytesOf(std::span<const SliceState> slices) {
+  uint64_t bytes = 0;
+  for (const SliceState& slice : slices) bytes += slice.weights.read().size_bytes();
+  return bytes;
+}
+
+}  // namespace
+
 absl::Status SliceSet::Install(const InstallModel& command) {
   auto updater = std::make_unique<SliceUpdater>(config_);
   std::vector<SliceState> slices;
@@ -23,6 +33,7 @@ absl::Status SliceSet::Install(const InstallModel& command) {
   model_ = command.model;
   placement_ = command.placement;
   slices_ = std::move(slices);
+  weight_bytes_ = WeightBytesOf(slices_);
   local_ = std::move(local);
   updater_ = std::move(updater);
   programs_.clear();
@@ -66,6 +77,7 @@ absl::Status SliceSet::Restore(const ShardImage& image) {
     local_[saved.id] = static_cast<int64_t>(slices_.size());
     slices_.push_back(std::move(slice));
   }
+  weight_bytes_ = WeightBytesOf(slices_);
   return absl::OkStatus();
 }
 
@@ -241,12 +253,6 @@ std::vector<std::pair<uint32_t, Bytes>> SliceSet::ShareWeights() const {
   shared.reserve(slices_.size());
   for (const SliceState& slice : slices_) shared.emplace_back(slice.id, slice.weights.Share());
   return shared;
-}
-
-uint64_t SliceSet::weight_bytes() const {
-  uint64_t bytes = 0;
-  for (const SliceState& slice : slices_) bytes += slice.weights.read().size_bytes();
-  return bytes;
 }
 
 }  // namespace psgd

@@ -90,7 +90,7 @@ class SliceSet {
 
   // The present weights, shared, not copied: slice id -> bytes.
   std::vector<std::pair<uint32_t, Bytes>> ShareWeights() const;
-  uint64_t weight_bytes() const;
+  uint64_t weight_bytes() const { return weight_bytes_; }
 
  private:
   // Applies the payloads of ApplyTogether for one tensor.
@@ -109,6 +109,7 @@ class SliceSet {
   std::shared_ptr<const Placement> placement_;
   std::unique_ptr<SliceUpdater> updater_;  // outlives the slices, whose memory it pools
   std::vector<SliceState> slices_;
+  uint64_t weight_bytes_ = 0;
   std::vector<int64_t> local_;                              // slice id -> index in slices_, or -1
   std::map<uint32_t, std::map<uint32_t, Bytes>> programs_;  // by worker, then by part id
 };
