@@ -157,7 +157,7 @@ bool Client::Reached(Goal goal) const {
   if (over_) return true;
   if (std::holds_alternative<task::Train>(core().task())) {
     // A worker that is to leave drops local steps, of which there may be many.
-    return goal != Goal::kEnd && (local_step_ == 0 || !IsAsked());
+    return goal != Goal::kEnd && (local_step_ == 0 || !core().leaves());
   }
   if (goal != Goal::kWeights) return false;
   if (awaited_ != kAll && arrive_ && arriving_->complete(awaited_)) return true;
@@ -165,6 +165,7 @@ bool Client::Reached(Goal goal) const {
 }
 
 absl::Status Client::Drive(Goal goal, Time until) {
+  SetAsked();
   if (Reached(goal)) return absl::OkStatus();
   until_ = until;
   away_.reset();
@@ -191,13 +192,7 @@ void Client::Done() {
 }
 
 void Client::SetAsked() {
-  // When the run drains, this worker leaves as if it alone were asked to: the end of its segment,
-  // which may be an epoch, is far.
-  core().SetAsked(IsAsked(), /*drain=*/false);
-}
-
-bool Client::IsAsked() const {
-  return leaves_ || heartbeat().leave_asked().has_value() || heartbeat().drain();
+  core().SetAsked(leaves_ || heartbeat().leave_asked().has_value(), heartbeat().drain());
 }
 
 absl::Status Client::Do(const task::AskSegment& ask) {
@@ -302,7 +297,6 @@ absl::Status Client::Do(const task::Install& install) {
 
 // Only for a worker that leaves: otherwise the program computes the step.
 absl::Status Client::Do(const task::Train&) {
-  core().SetAsked(true, /*drain=*/false);
   local_step_ = 0;
   core().GiveUpStep(SteadyNow());
   return absl::OkStatus();

@@ -129,7 +129,6 @@ class Client {
   void Done();
   // Tells the core whether this worker is to leave.
   void SetAsked();
-  bool IsAsked() const;
 
   // A step is under way.
   absl::Status CheckInStep(const char* call) const;

@@ -227,11 +227,7 @@ absl::Status Trainer::Train() {
   }
 }
 
-void Trainer::TellAsked() {
-  // With local steps a segment lasts long: a worker of a draining run does not wait for its end.
-  if (local_) return core().SetAsked(Asked() || heartbeat().drain(), /*drain=*/false);
-  core().SetAsked(Asked(), heartbeat().drain());
-}
+void Trainer::TellAsked() { core().SetAsked(Asked(), heartbeat().drain()); }
 
 void Trainer::Done() {
   TellAsked();
@@ -497,8 +493,8 @@ absl::Status Trainer::LocalStep(uint64_t clock, const ScheduleTime& time, bool a
 }
 
 bool Trainer::GaveUpLocalSteps() {
-  if (!Asked() && !heartbeat().drain()) return false;
   TellAsked();
+  if (!core().leaves()) return false;
   core().GiveUpStep(SteadyNow());
   return true;
 }

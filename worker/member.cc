@@ -104,7 +104,7 @@ absl::Status Member::Connect(const Connection& connection) {
   SessionOptions session = SessionOptionsOf(config_, key());
   session.on_acknowledged = connection.on_acknowledged;
   core_ = std::make_unique<WorkerCore>(session, PullsAhead(config_.consistency()), placement_,
-                                       SteadyNow(), connection.at_end);
+                                       SteadyNow(), connection.at_end, OnDrainOf(config_));
   session_ = std::make_unique<Session>(
       &core_->session(), std::move(endpoint),
       [this, also = connection.interrupted]() -> absl::Status {

@@ -6,10 +6,11 @@
 namespace psgd {
 
 WorkerCore::WorkerCore(const SessionOptions& options, bool pull_ahead, const Placement& placement,
-                       Time now, AtEnd at_end)
+                       Time now, AtEnd at_end, OnDrain on_drain)
     : key_(options.key),
       pull_ahead_(pull_ahead),
       at_end_(at_end),
+      on_drain_(on_drain),
       session_(options, placement, now) {
   Ask();
 }

@@ -11,6 +11,7 @@
 #include "common/clock.h"
 #include "proto/config.pb.h"
 #include "proto/control.pb.h"
+#include "proto/local_steps.h"
 #include "worker/session_core.h"
 
 namespace psgd {
@@ -99,8 +100,11 @@ class WorkerCore {
     kPull,  // installs the weights of a segment's end: its program evaluates when it wants
   };
 
+  // What a worker does when the whole run is asked to end.
+  enum class OnDrain { kEndSegment, kLeave };
+
   WorkerCore(const SessionOptions& options, bool pull_ahead, const Placement& placement, Time now,
-             AtEnd at_end = AtEnd::kAsk);
+             AtEnd at_end = AtEnd::kAsk, OnDrain on_drain = OnDrain::kEndSegment);
 
   const WorkerTask& task() const { return task_; }
   // Ends an Await whose answer is here. Returns whether there is a new task, which may be another
@@ -111,11 +115,14 @@ class WorkerCore {
   // REQUIRES: the task is AskSegment.
   void OnSegment(const NextSegmentReply& reply, Time now);
 
-  // `leave`: this worker is to leave. `drain`: the whole run ends, so the worker stays to the end
-  // of its segment.
+  // `leave`: this worker is to leave. `drain`: the whole run ends.
   void SetAsked(bool leave, bool drain);
-  // The worker was asked to leave and computes no more: it leaves in place of the step. REQUIRES:
-  // the task is a Train that has pushed nothing yet.
+  // Whether this worker leaves before the end of its segment.
+  bool leaves() const {
+    return on_drain_ == OnDrain::kLeave ? leave_asked_ || drain_ : leave_asked_ && !drain_;
+  }
+  // The worker computes no more: it leaves in place of the step. REQUIRES: it leaves(), and the
+  // task is a Train that has pushed nothing yet.
   void GiveUpStep(Time now) { GoOn(now); }
   // REQUIRES: the task is a Pause that `leaves`, and nothing was left behind.
   void LeaveNow();
@@ -149,7 +156,6 @@ class WorkerCore {
     kReportSegment,   // its last push is acknowledged
   };
 
-  bool leaves() const { return leave_asked_ && !drain_; }
   // This worker's batches before the step that leads to `clock`.
   uint64_t BatchesBefore(uint64_t clock) const { return (clock - first_clock_ - 1) * clock_steps_; }
   // Whether this worker has a batch for the step that leads to `clock`.
@@ -171,6 +177,7 @@ class WorkerCore {
   const WorkerKey key_;
   const bool pull_ahead_;
   const AtEnd at_end_;
+  const OnDrain on_drain_;
   SessionCore session_;
   WorkerTask task_;
   Then then_ = Then::kAsk;
@@ -192,5 +199,11 @@ class WorkerCore {
   bool leave_asked_ = false, drain_ = false;
   uint64_t saved_checkpoint_ = 0;
 };
+
+// Segments of programs, and of local steps, last long: nobody waits for their end.
+inline WorkerCore::OnDrain OnDrainOf(const Config& config) {
+  const bool is_long = config.model().has_client() || TakesLocalSteps(config.local());
+  return is_long ? WorkerCore::OnDrain::kLeave : WorkerCore::OnDrain::kEndSegment;
+}
 
 }  // namespace psgd

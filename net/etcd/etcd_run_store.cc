@@ -16,7 +16,6 @@ namespace pb = etcdserverpb;
 // etcd ends leases late, and usually grants at least two seconds. But it tells the time left,
 // rounded down: 0 s means the last second.
 constexpr int64_t kLastSecond = 1;
-constexpr int kKeepsPerSilence = 3;
 constexpr uint64_t kHighestEpoch = uint64_t{1} << 62;  // leaves room for many higher epochs
 
 pb::RequestOp Get(const std::string& key) {
@@ -221,7 +220,6 @@ absl::StatusOr<int64_t> EtcdRunStore::Write(int64_t revision, const RunRecord& n
 }
 
 absl::Status EtcdRunStore::Keep(uint64_t epoch) {
-  if (SteadyNow() < next_keep_) return absl::OkStatus();
   absl::Status kept = absl::NotFoundError("");
   const int64_t lease = lease_;
   if (lease != 0) kept = etcd_.KeepLease(lease);
@@ -236,11 +234,8 @@ absl::Status EtcdRunStore::Keep(uint64_t epoch) {
     pb::TxnRequest request;
     *request.add_compare() = RecordIsAt(held.revision);
     PSGD_ASSIGN_OR_RETURN(const pb::TxnResponse reply, TxnWithLease(std::move(request)));
-    if (!reply.succeeded()) return SomebodyElse();
-    kept = absl::OkStatus();
+    return reply.succeeded() ? absl::OkStatus() : SomebodyElse();
   }
-  if (kept.ok())
-    next_keep_ = SteadyNow() + Duration(std::chrono::seconds(silence_seconds_)) / kKeepsPerSilence;
   return kept;
 }
 

@@ -56,7 +56,6 @@ class EtcdRunStore final : public RunStore {
   std::string run_id_;   // in the last write; empty: there was none
   // A renewal of the lease waits for no change, which a member that does not answer may delay.
   std::atomic<int64_t> lease_{0};  // 0: no lease
-  Time next_keep_{};               // for Keep, which has one caller at a time
 };
 
 // A name is at most 64 letters, digits, '.', '_' and '-'.

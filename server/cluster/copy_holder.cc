@@ -31,7 +31,6 @@ void CopyHolder::OnAssignment(const Assignment& assignment, ServerEffects* effec
   if (version(assignment) < std::pair(run_epoch_, revision_)) return;  // an outdated assignment
   run_epoch_ = assignment.run_epoch();
   revision_ = assignment.revision();
-  run_id_ = assignment.run_id();
   self_.set_server(assignment.server());
   std::set<uint32_t> wanted;
   for (const AssignedCopy& copy : assignment.copies()) {

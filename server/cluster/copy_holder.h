@@ -16,8 +16,9 @@ namespace psgd {
 // Not thread-safe.
 class CopyHolder {
  public:
-  // `on_disk`: the shards with copies in its run directory, which belongs to the run `run_id`
-  // (empty: to no run). `patience`: how long others wait for a sign of life of this server.
+  // `on_disk`: the shards with copies in its run directory, which belongs to the run `run_id`. The
+  // shell stores that id before a copy can come, so that another run never gets the copies.
+  // `patience`: how long others wait for a sign of life of this server.
   CopyHolder(RunServer self, std::string run_id, const std::set<uint32_t>& on_disk,
              Duration patience);
 
@@ -49,7 +50,7 @@ class CopyHolder {
 
   const Duration patience_;
   RunServer self_;
-  std::string run_id_;
+  const std::string run_id_;
   uint64_t run_epoch_ = 0;
   uint64_t revision_ = 0;
   uint64_t number_ = 0;

@@ -466,7 +466,11 @@ void RunLeader::OnStoreWritten(const absl::StatusOr<int64_t>& revision, Time now
   const bool never = absl::IsOutOfRange(revision.status()) && IsConfirmed(now);
   if (absl::IsAborted(revision.status()) || never) deposed_ = revision.status();
   if (!store_.Written(revision, now)) return;
-  OnConfirmed(now);
+  // Not before: a server that was replaced and does not know it must not remove the parts that
+  // another one writes.
+  if (unsealed_ > 0 && unsealed_ <= store_.run().checkpoint_done) {
+    effects->push_back(effect::DiscardParts{std::exchange(unsealed_, 0), stored().epoch()});
+  }
   if (training() && EndpointsKnown()) coordinator_.MoveShards(Endpoints());
   SettleStoreAndTell(now, effects);
 }
@@ -486,7 +490,7 @@ bool RunLeader::OnPartCame(uint64_t checkpoint, uint32_t shard, ServerEffects* e
   // Replay of a journal makes old cuts again, also for complete checkpoints.
   const auto& under_way = coordinator_.checkpoint_under_way();
   if (!under_way || under_way->checkpoint != checkpoint) return false;
-  effects->push_back(effect::WritePart{checkpoint, shard});
+  effects->push_back(effect::WritePart{checkpoint, shard, stored().epoch()});
   return true;
 }
 
@@ -535,7 +539,7 @@ void RunLeader::Seal(Time now, ServerEffects* effects) {
     }
   }
   for (const auto& [number, part] : parts_.receipts()) *manifest.add_shards() = part;
-  effects->push_back(effect::SealCheckpoint{std::move(manifest)});
+  effects->push_back(effect::SealCheckpoint{std::move(manifest), stored().epoch()});
 }
 
 void RunLeader::OnSealed(uint64_t checkpoint, const absl::StatusOr<SealedCheckpoint>& sealed,
@@ -548,6 +552,7 @@ void RunLeader::OnSealed(uint64_t checkpoint, const absl::StatusOr<SealedCheckpo
   coordinator_.CheckpointDone(checkpoint, sealed.status(), &decided);
   Decide(std::move(decided));
   checkpoint_done_ = checkpoint;
+  if (!sealed.ok()) unsealed_ = checkpoint;
   checkpoints_.Ended(checkpoint, sealed, now, effects);
   SettleStoreAndTell(now, effects);
 }
@@ -578,7 +583,7 @@ void RunLeader::WriteLastCheckpointAgain(Time now, ServerEffects* effects) {
   }
   if (!parts_.TakeDue(now)) return;
   for (const uint32_t shard : parts_.TakeUnwritten())
-    effects->push_back(effect::WritePart{checkpoint, shard});
+    effects->push_back(effect::WritePart{checkpoint, shard, stored().epoch()});
   if (parts_.sealing()) Seal(now, effects);
 }
 

@@ -64,8 +64,9 @@ class RunLeader {
   void OnLinkGone(uint64_t link) { copies_.OnLinkGone(link); }
   // Outcomes of effects.
   void OnStoreWritten(const absl::StatusOr<int64_t>& revision, Time now, ServerEffects* effects);
-  // The run store says that this server leads the run.
-  void OnConfirmed(Time now) { confirmed_ = now; }
+  // The run store keeps this server's lease, which it was asked for at that time. A write does not
+  // renew the lease.
+  void OnConfirmed(Time asked) { confirmed_ = asked; }
   void OnOrderDone(uint32_t shard, uint64_t epoch, uint64_t number, const absl::Status& status,
                    Time now, ServerEffects* effects);
   // A part of a checkpoint is here. False: the checkpoint does not need this part.
@@ -164,8 +165,8 @@ class RunLeader {
   bool AllStored() const { return store_.run().changes == Changes(); }
   bool training() const { return copies_.record().has_plan(); }
   void Lose(const std::string& why);
-  // Whether the run store said lately that this server leads the run. Otherwise another server may
-  // lead it.
+  // Whether this server still has its lease in the run store. Otherwise another server may lead the
+  // run.
   bool IsConfirmed(Time now) const { return now < confirmed_ + options_.patience; }
 
   const RunLeaderOptions options_;
@@ -187,6 +188,7 @@ class RunLeader {
   std::deque<Pending> pending_;
   std::vector<std::string> news_;
   uint64_t checkpoint_done_ = 0;
+  uint64_t unsealed_ = 0;  // a checkpoint whose parts are discarded once the store has its end
   CheckpointParts parts_;  // of the checkpoint under way
   TakenCheckpoints checkpoints_;
 

@@ -134,10 +134,11 @@ void ServerCore::Lead(int64_t revision, RunRecord record, const RunPlan* plan, T
   Settle(now, effects);
 }
 
-void ServerCore::OnLeaseKept(uint64_t epoch, const absl::Status& kept, Time now,
-                             ServerEffects* effects) {
-  if (leader_ == nullptr || epoch != leader_->stored().epoch()) return;
-  if (kept.ok()) leader_->OnConfirmed(now);
+void ServerCore::OnLeaseKept(uint64_t epoch, const absl::Status& kept, ServerEffects* effects) {
+  // The answer may be late, and the store counts the lease from before it.
+  const std::optional<Time> asked = std::exchange(keeps_since_, std::nullopt);
+  if (!LeadsUnder(epoch)) return;
+  if (kept.ok() && asked) leader_->OnConfirmed(*asked);
   if (absl::IsAborted(kept)) Step(kept, effects);
 }
 
@@ -224,16 +225,17 @@ void ServerCore::OnOrderDone(uint32_t shard, uint64_t epoch, uint64_t number,
   Settle(now, effects);
 }
 
-void ServerCore::OnPart(uint64_t checkpoint, uint32_t shard,
-                        const absl::StatusOr<ShardReceipt>& receipt, Time now,
-                        ServerEffects* effects) {
-  if (leader_ != nullptr) leader_->OnPart(checkpoint, shard, receipt, now, effects);
+void ServerCore::OnPart(const effect::WritePart& part, const absl::StatusOr<ShardReceipt>& receipt,
+                        Time now, ServerEffects* effects) {
+  if (LeadsUnder(part.run_epoch))
+    leader_->OnPart(part.checkpoint, part.shard, receipt, now, effects);
   Settle(now, effects);
 }
 
-void ServerCore::OnSealed(uint64_t checkpoint, const absl::StatusOr<SealedCheckpoint>& sealed,
-                          Time now, ServerEffects* effects) {
-  if (leader_ != nullptr) leader_->OnSealed(checkpoint, sealed, now, effects);
+void ServerCore::OnSealed(uint64_t run_epoch, uint64_t checkpoint,
+                          const absl::StatusOr<SealedCheckpoint>& sealed, Time now,
+                          ServerEffects* effects) {
+  if (LeadsUnder(run_epoch)) leader_->OnSealed(checkpoint, sealed, now, effects);
   Settle(now, effects);
 }
 
@@ -265,7 +267,8 @@ void ServerCore::Tick(Time now, ServerEffects* effects) {
   holder_.Tick(now, effects);
   if (leader_ != nullptr) {
     leader_->Tick(now, effects);
-    if (now >= keep_again_) {
+    if (now >= keep_again_ && !keeps_since_) {
+      keeps_since_ = now;
       keep_again_ = now + options_.leader.patience / kKeepsPerPatience;
       effects->push_back(effect::KeepLease{leader_->stored().epoch()});
     }

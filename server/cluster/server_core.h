@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -17,7 +18,7 @@ namespace psgd {
 
 struct ServerCoreOptions {
   RunServer self;              // `server` 0: this server has no number yet
-  std::string run_id;          // the run of its run directory; empty: the directory is empty
+  std::string run_id;          // the run of its run directory
   std::set<uint32_t> on_disk;  // shards with copies in its run directory
   bool begins = false;         // this server begins a new run
   bool was_part = false;       // it was part of the run before its restart
@@ -39,7 +40,7 @@ class ServerCore {
                    ServerEffects* effects);
   void OnStoreWritten(uint64_t number, const absl::StatusOr<int64_t>& revision, Time now,
                       ServerEffects* effects);
-  void OnLeaseKept(uint64_t epoch, const absl::Status& kept, Time now, ServerEffects* effects);
+  void OnLeaseKept(uint64_t epoch, const absl::Status& kept, ServerEffects* effects);
 
   // The link to the run's leader is there.
   void OnConnected(Time now, ServerEffects* effects);
@@ -62,10 +63,11 @@ class ServerCore {
                    Time now, ServerEffects* effects);
   // Another server's part of a checkpoint has come. False: the checkpoint does not need this part.
   bool OnPartCame(uint64_t checkpoint, uint32_t shard, ServerEffects* effects);
-  void OnPart(uint64_t checkpoint, uint32_t shard, const absl::StatusOr<ShardReceipt>& receipt,
-              Time now, ServerEffects* effects);
-  void OnSealed(uint64_t checkpoint, const absl::StatusOr<SealedCheckpoint>& sealed, Time now,
-                ServerEffects* effects);
+  // What was written under an earlier leadership of this server does not count.
+  void OnPart(const effect::WritePart& part, const absl::StatusOr<ShardReceipt>& receipt, Time now,
+              ServerEffects* effects);
+  void OnSealed(uint64_t run_epoch, uint64_t checkpoint,
+                const absl::StatusOr<SealedCheckpoint>& sealed, Time now, ServerEffects* effects);
   void OnQuarantined(const QuarantinedWorker& worker, Time now, ServerEffects* effects);
   void OnRequest(uint64_t request, const ControlRequest& asked, Time now, ServerEffects* effects);
 
@@ -85,6 +87,9 @@ class ServerCore {
  private:
   // Delivers this server's messages to itself, and stops leading if the leader is deposed.
   void Settle(Time now, ServerEffects* effects);
+  bool LeadsUnder(uint64_t run_epoch) const {
+    return leader_ != nullptr && leader_->stored().epoch() == run_epoch;
+  }
   void Lead(int64_t revision, RunRecord record, const RunPlan* plan, Time now,
             ServerEffects* effects);
   void Step(absl::Status why, ServerEffects* effects);
@@ -103,6 +108,7 @@ class ServerCore {
   uint64_t writes_ = 0;      // number of the last write; answers to earlier writes are ignored
   Time read_again_{};
   Time keep_again_{};
+  std::optional<Time> keeps_since_;  // a KeepLease is under way
   bool ended_ = false;
   std::string store_trouble_;
   RunRecord taking_over_;  // the record with which it would lead

@@ -98,14 +98,22 @@ struct SendPart {
   uint64_t checkpoint = 0;
   uint32_t shard = 0;
 };
-// The shard's part, which a copy here has cut or which has come, is written. OnPart follows.
+// The shard's part, which a copy here has cut or which has come, is written as UnsealedCheckpoint
+// says. OnPart follows, unless it is passed over.
 struct WritePart {
   uint64_t checkpoint = 0;
   uint32_t shard = 0;
+  uint64_t run_epoch = 0;  // under which this server leads the run
 };
-// OnSealed follows, with a SealedCheckpoint.
+// OnSealed follows, with the epoch and a SealedCheckpoint.
 struct SealCheckpoint {
   CheckpointManifest manifest;
+  uint64_t run_epoch = 0;
+};
+// The checkpoint was not sealed, so its parts must not take the room of the weights.
+struct DiscardParts {
+  uint64_t checkpoint = 0;
+  uint64_t run_epoch = 0;
 };
 // Secured runs only: from now on a worker may speak. It proves itself with this pass.
 struct Admit {
@@ -133,8 +141,8 @@ using ServerEffect =
     std::variant<effect::HaveCopy, effect::DropCopy, effect::CheckpointDone, effect::SendState,
                  effect::SendAssignment, effect::SendOrder, effect::Refuse, effect::ReadStore,
                  effect::WriteStore, effect::KeepLease, effect::Answer, effect::SendPart,
-                 effect::WritePart, effect::SealCheckpoint, effect::Admit, effect::Expel,
-                 effect::Observed, effect::News, effect::End>;
+                 effect::WritePart, effect::SealCheckpoint, effect::DiscardParts, effect::Admit,
+                 effect::Expel, effect::Observed, effect::News, effect::End>;
 using ServerEffects = std::vector<ServerEffect>;
 
 }  // namespace psgd

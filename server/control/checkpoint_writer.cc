@@ -4,18 +4,19 @@
 
 namespace psgd {
 
-std::optional<absl::StatusOr<ShardReceipt>> CheckpointWriter::Write(uint32_t shard,
+std::optional<absl::StatusOr<ShardReceipt>> CheckpointWriter::Write(const effect::WritePart& part,
                                                                     const ShardCut& cut) {
-  if (cut.checkpoint < id_) return std::nullopt;
-  if (id_ != cut.checkpoint) {
-    if (absl::Status begun = store_->Begin(cut.checkpoint); !begun.ok()) return begun;
-    id_ = cut.checkpoint;
-    written_.clear();
-    sealed_ = false;
+  using Next = UnsealedCheckpoint::Next;
+  const Next next = unsealed_.ForPart(part);
+  if (next == Next::kPassOver) return std::nullopt;
+  if (next == Next::kTell) return unsealed_.receipt(part.shard);
+  if (next == Next::kBegin) {
+    if (absl::Status begun = store_->Begin(part.checkpoint); !begun.ok()) return begun;
+    unsealed_.Begun(part);
   }
-  if (const auto before = written_.find(shard); before != written_.end()) return before->second;
-  absl::StatusOr<ShardReceipt> receipt = store_->WriteShard(id_, shard, cut.snapshot);
-  if (receipt.ok()) written_[shard] = *receipt;
+  absl::StatusOr<ShardReceipt> receipt =
+      store_->WriteShard(part.checkpoint, part.shard, cut.snapshot);
+  if (receipt.ok()) unsealed_.Written(part.shard, *receipt);
   Reach(failpoint_, Failpoint::kCheckpointPart);
   return receipt;
 }
@@ -28,7 +29,6 @@ absl::StatusOr<SealedCheckpoint> CheckpointWriter::Seal(const CheckpointManifest
     log_->error("checkpoint {}: {}", manifest.id(), sealed.ToString());
     return sealed;
   }
-  sealed_ = true;
   SealedCheckpoint result;
   auto removed = store_->Prune(keep_);
   if (removed.ok()) {
@@ -48,11 +48,10 @@ absl::StatusOr<SealedCheckpoint> CheckpointWriter::Seal(const CheckpointManifest
   return result;
 }
 
-void CheckpointWriter::Done(uint64_t checkpoint) {
-  if (id_ == 0 || checkpoint < id_ || sealed_) return;
-  written_.clear();
-  const absl::Status removed = store_->Discard(id_);
-  if (!removed.ok()) log_->warn("checkpoint {}: {}", id_, removed.ToString());
+void CheckpointWriter::Discard(const effect::DiscardParts& parts) {
+  if (!unsealed_.Discard(parts)) return;
+  const absl::Status removed = store_->Discard(parts.checkpoint);
+  if (!removed.ok()) log_->warn("checkpoint {}: {}", parts.checkpoint, removed.ToString());
 }
 
 }  // namespace psgd

@@ -3,13 +3,13 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
 
 #include "common/log.h"
 #include "common/status.h"
 #include "proto/checkpoint.pb.h"
 #include "server/cluster/server_effects.h"
+#include "server/cluster/unsealed_checkpoint.h"
 #include "server/durability/checkpoint_store.h"
 #include "server/durability/failpoint.h"
 #include "server/shard/shard_core.h"
@@ -23,22 +23,19 @@ class CheckpointWriter {
   CheckpointWriter(const CheckpointStore* store, int keep, FailpointPlan* failpoint, Log log)
       : store_(store), keep_(keep), failpoint_(failpoint), log_(std::move(log)) {}
 
-  // A part that is written already is not written again. Nothing: the part's checkpoint was given
-  // up.
-  std::optional<absl::StatusOr<ShardReceipt>> Write(uint32_t shard, const ShardCut& cut);
+  // Nothing: the part is passed over. `cut`: the part.
+  std::optional<absl::StatusOr<ShardReceipt>> Write(const effect::WritePart& part,
+                                                    const ShardCut& cut);
   // Makes the checkpoint count, and removes old ones.
   absl::StatusOr<SealedCheckpoint> Seal(const CheckpointManifest& manifest);
-  // The checkpoint is over. If it was not sealed, its parts must not take the room of the weights.
-  void Done(uint64_t checkpoint);
+  void Discard(const effect::DiscardParts& parts);
 
  private:
   const CheckpointStore* const store_;
   const int keep_;
   FailpointPlan* const failpoint_;
   const Log log_;
-  uint64_t id_ = 0;  // the checkpoint that is being written, and its parts
-  std::map<uint32_t, ShardReceipt> written_;
-  bool sealed_ = false;
+  UnsealedCheckpoint unsealed_;
 };
 
 }  // namespace psgd

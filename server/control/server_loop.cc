@@ -51,7 +51,6 @@ ServerLoop::ServerLoop(ServerLoopOptions options)
       links_(members_),
       standing_(Milliseconds(options_.copies.config.cluster().deadline())),
       told_leader_(options_.leader),
-      run_id_(options_.record.run_id()),
       writer_(&checkpoints_, options_.copies.config.durability().keep(), options_.failpoint.get(),
               options_.log) {}
 
@@ -174,7 +173,6 @@ void ServerLoop::CarryOut(ServerEffects effects) {
   for (const ServerEffect& effect : effects) {
     std::visit([this](const auto& what) { Do(what); }, effect);
   }
-  if (core_->holder().run_id() != run_id_) SaveRunId(core_->holder().run_id());
   const bool leads = core_->leader() != nullptr;
   const std::string& known = core_->leader_address();
   if (leads) {
@@ -189,14 +187,6 @@ void ServerLoop::CarryOut(ServerEffects effects) {
   }
   if (!leads) cuts_.WritesNothing();
   led_ = leads;
-}
-
-void ServerLoop::SaveRunId(const std::string& run_id) {
-  run_id_ = run_id;
-  ServerRecord record = options_.record;
-  record.set_run_id(run_id);
-  const absl::Status saved = SaveServerRecord(options_.copies.journal_dir, record);
-  if (!saved.ok()) options_.log->error("{}", saved.ToString());
 }
 
 absl::StatusOr<ControlReply> ServerLoop::Ask(ControlRequest request) {
@@ -358,12 +348,6 @@ void ServerLoop::Do(const effect::DropCopy& drop) {
 void ServerLoop::Do(const effect::CheckpointDone& done) {
   copies_->CheckpointDone(done.checkpoint);
   cuts_.Done(done.checkpoint);
-  // A server that led before must not touch what the one that leads now writes.
-  if (core_->leader() == nullptr) return;
-  disk_.Post([this, checkpoint = done.checkpoint] {
-    writer_.Done(checkpoint);
-    return true;
-  });
 }
 
 void ServerLoop::TellSpans(std::vector<TraceSpan> spans) {
@@ -552,12 +536,10 @@ void ServerLoop::Do(const effect::WriteStore& write) {
 }
 
 void ServerLoop::Do(const effect::KeepLease& keep) {
-  if (std::exchange(keeping_, true)) return;  // the store is slow
   On(
       &lease_, [this, epoch = keep.epoch] { return options_.store->Keep(epoch); },
-      [this, epoch = keep.epoch](const absl::Status& kept, Time now, ServerEffects* effects) {
-        keeping_ = false;
-        core_->OnLeaseKept(epoch, kept, now, effects);
+      [this, epoch = keep.epoch](const absl::Status& kept, Time, ServerEffects* effects) {
+        core_->OnLeaseKept(epoch, kept, effects);
       });
 }
 
@@ -578,13 +560,12 @@ void ServerLoop::Do(const effect::SendPart& part) {
 void ServerLoop::Do(const effect::WritePart& part) {
   const auto cut = cuts_.Write(part.checkpoint, part.shard);
   if (cut == nullptr) return;
-  disk_.Post([this, shard = part.shard, cut] {
-    auto receipt = writer_.Write(shard, *cut);
+  disk_.Post([this, part, cut] {
+    auto receipt = writer_.Write(part, *cut);
     if (!receipt) return true;
-    Post([this, id = cut->checkpoint, shard, receipt = *std::move(receipt)](
-             Time now, ServerEffects* effects) {
-      if (receipt.ok()) cuts_.Written(id, shard);
-      core_->OnPart(id, shard, receipt, now, effects);
+    Post([this, part, receipt = *std::move(receipt)](Time now, ServerEffects* effects) {
+      if (receipt.ok()) cuts_.Written(part.checkpoint, part.shard);
+      core_->OnPart(part, receipt, now, effects);
     });
     return true;
   });
@@ -593,10 +574,18 @@ void ServerLoop::Do(const effect::WritePart& part) {
 void ServerLoop::Do(const effect::SealCheckpoint& seal) {
   On(
       &disk_, [this, manifest = seal.manifest] { return writer_.Seal(manifest); },
-      [this, id = seal.manifest.id()](const auto& sealed, Time now, ServerEffects* effects) {
+      [this, id = seal.manifest.id(), epoch = seal.run_epoch](const auto& sealed, Time now,
+                                                              ServerEffects* effects) {
         if (sealed.ok() && options_.on_checkpoint) options_.on_checkpoint(sealed->info);
-        core_->OnSealed(id, sealed, now, effects);
+        core_->OnSealed(epoch, id, sealed, now, effects);
       });
+}
+
+void ServerLoop::Do(const effect::DiscardParts& parts) {
+  disk_.Post([this, parts] {
+    writer_.Discard(parts);
+    return true;
+  });
 }
 
 // --- People

@@ -140,7 +140,6 @@ class ServerLoop final : public PeerHandler {
   void OnBegin(const LeaderSays::Begin& begin);
   void OnOrder(const LeaderSays::Order& order);
   void HeardOf(uint64_t link, ServerSays says, ShardPartReader* parts);
-  void SaveRunId(const std::string& run_id);
   void TellSpans(std::vector<TraceSpan> spans);
 
   // One function for each effect.
@@ -158,6 +157,7 @@ class ServerLoop final : public PeerHandler {
   void Do(const effect::SendPart& part);
   void Do(const effect::WritePart& part);
   void Do(const effect::SealCheckpoint& seal);
+  void Do(const effect::DiscardParts& parts);
   void Do(const effect::Admit& admit);
   void Do(const effect::Expel& expel);
   void Do(const effect::Observed& observed);
@@ -176,10 +176,8 @@ class ServerLoop final : public PeerHandler {
   // Owned by the loop's thread.
   std::unique_ptr<ServerCore> core_;
   std::string told_leader_;  // leader's address, as another server or the options told it
-  std::string run_id_;       // the run id on disk
   bool led_ = false;         // whether it led the run at the last look
   Duration clock_ahead_{};   // the leader's clock minus this server's clock
-  bool keeping_ = false;     // a KeepLease is under way
   HeldCuts cuts_;
 
   CheckpointWriter writer_;  // owned by the disk's thread

@@ -80,19 +80,18 @@ CopyOptions SimServer::OptionsOf(uint32_t shard) {
 
 void SimServer::Boot(bool begins) {
   ++life_;
-  if (identity_ == 0) {
-    identity_ = static_cast<uint64_t>(chance_.Between(1, INT64_MAX - 1));
-    if (begins) run_id_ = "run";
-  }
+  const bool earlier = identity_ != 0;
+  if (!earlier) identity_ = static_cast<uint64_t>(chance_.Between(1, INT64_MAX - 1));
   const bool journals =
       world_->scenario().config.durability().acknowledge() != DurabilityConfig::MEMORY;
   ServerCoreOptions options;
   options.self.set_name(absl::StrCat("m", machine_));
   options.self.set_address(absl::StrCat(machine_));
   options.self.set_identity(identity_);
-  options.run_id = run_id_;
+  options.run_id = "run";
   options.begins = begins;
-  options.was_part = !begins && !run_id_.empty();
+  // Servers in production start to join only once the run is there.
+  options.was_part = !begins && earlier && world_->store().revision() > 0;
   options.may_lead = world_->faults().shared_store || machine_ == 0;
   options.leader.coordinator.config = world_->scenario().config;
   options.leader.copies = world_->faults().copies;
@@ -154,6 +153,7 @@ void SimServer::Die(bool power, bool lose_disk) {
   }
   copies_.clear();
   cuts_ = HeldCuts();
+  unsealed_ = UnsealedCheckpoint();
   due_.clear();
   const uint64_t life = life_;
   core_.reset();
@@ -176,8 +176,8 @@ void SimServer::Die(bool power, bool lose_disk) {
   if (lose_disk) {
     disks_.clear();
     asides_.clear();
+    checkpoints_.clear();
     identity_ = 0;
-    run_id_.clear();
   }
   const Duration down =
       chance_.Between(std::chrono::milliseconds(5), std::chrono::milliseconds(1500));
@@ -269,7 +269,6 @@ void SimServer::Carry(ServerEffect effect) {
     for (auto& [shard, copy] : copies_) copy->CheckpointDone(done->checkpoint);
     cuts_.Done(done->checkpoint);
   } else if (auto* state = std::get_if<effect::SendState>(&effect)) {
-    run_id_ = state->state.run_id();
     SendUp([id = up_.id, says = std::move(state->state)](SimServer* leader) {
       leader->Feed([leader, id, says](Time now, ServerEffects* effects) {
         leader->core_->OnState(id, says, now, effects);
@@ -353,9 +352,7 @@ void SimServer::Carry(ServerEffect effect) {
   } else if (const auto* keep = std::get_if<effect::KeepLease>(&effect)) {
     world_->store().Keep(keep->epoch, [=, this, epoch = keep->epoch](absl::Status kept) {
       if (life != life_ || (bug == CopyBug::kIgnoreStore && absl::IsAborted(kept))) return;
-      Feed([=, this](Time now, ServerEffects* effects) {
-        core_->OnLeaseKept(epoch, kept, now, effects);
-      });
+      Feed([=, this](Time, ServerEffects* effects) { core_->OnLeaseKept(epoch, kept, effects); });
     });
   } else if (auto* answer = std::get_if<effect::Answer>(&effect)) {
     world_->AnswerRequest(answer->request, std::move(answer->reply));
@@ -372,6 +369,11 @@ void SimServer::Carry(ServerEffect effect) {
     WritePart(*part);
   } else if (auto* seal = std::get_if<effect::SealCheckpoint>(&effect)) {
     const uint64_t id = seal->manifest.id();
+    const uint64_t epoch = seal->run_epoch;
+    for (const ShardReceipt& receipt : seal->manifest.shards()) {
+      if (!checkpoints_[id].contains(receipt.shard()))
+        return world_->oracle().Breach(NoPart(id, receipt.shard()));
+    }
     world_->queue().After(chance_.Between(Duration(0), std::chrono::milliseconds(20)), [=, this] {
       if (life != life_) return;
       SealedCheckpoint written;
@@ -380,9 +382,11 @@ void SimServer::Carry(ServerEffect effect) {
       if (chance_.Happens(world_->scenario().failed_checkpoints))
         sealed = absl::ResourceExhaustedError("disk full");
       Feed([=, this](Time now, ServerEffects* effects) {
-        core_->OnSealed(id, sealed, now, effects);
+        core_->OnSealed(epoch, id, sealed, now, effects);
       });
     });
+  } else if (const auto* parts = std::get_if<effect::DiscardParts>(&effect)) {
+    if (unsealed_.Discard(*parts)) checkpoints_.erase(parts->checkpoint);
   } else if (const auto* news = std::get_if<effect::News>(&effect)) {
     if (news->text.find("in place of") != std::string::npos) ++world_->outcome().promotions;
     if (news->text.find(" moved from server ") != std::string::npos) ++world_->outcome().moves;
@@ -619,16 +623,31 @@ void SimServer::WritePart(const effect::WritePart& part) {
   world_->queue().After(chance_.Between(Duration(0), std::chrono::milliseconds(20)),
                         [=, this, life = life_] {
                           if (life != life_) return;
-                          ShardReceipt written;
-                          written.set_shard(part.shard);
-                          absl::StatusOr<ShardReceipt> receipt = written;
-                          if (chance_.Happens(world_->scenario().failed_checkpoints))
-                            receipt = absl::ResourceExhaustedError("disk full");
+                          const auto receipt = WriteNow(part);
+                          if (!receipt) return;
                           Feed([=, this](Time now, ServerEffects* effects) {
-                            if (receipt.ok()) cuts_.Written(part.checkpoint, part.shard);
-                            core_->OnPart(part.checkpoint, part.shard, receipt, now, effects);
+                            if (receipt->ok()) cuts_.Written(part.checkpoint, part.shard);
+                            core_->OnPart(part, *receipt, now, effects);
                           });
                         });
+}
+
+std::optional<absl::StatusOr<ShardReceipt>> SimServer::WriteNow(const effect::WritePart& part) {
+  using Next = UnsealedCheckpoint::Next;
+  const bool fails = chance_.Happens(world_->scenario().failed_checkpoints);
+  const Next next = unsealed_.ForPart(part);
+  if (next == Next::kPassOver) return std::nullopt;
+  if (next == Next::kTell) return unsealed_.receipt(part.shard);
+  if (next == Next::kBegin) {
+    checkpoints_.erase(checkpoints_.lower_bound(part.checkpoint), checkpoints_.end());
+    unsealed_.Begun(part);
+  }
+  if (fails) return absl::ResourceExhaustedError("disk full");
+  checkpoints_[part.checkpoint].insert(part.shard);
+  ShardReceipt receipt;
+  receipt.set_shard(part.shard);
+  unsealed_.Written(part.shard, receipt);
+  return receipt;
 }
 
 void SimServer::SaveImageLater(uint32_t shard, ShardImage image) {

@@ -14,6 +14,7 @@
 #include "server/cluster/copy_core.h"
 #include "server/cluster/held_cuts.h"
 #include "server/cluster/server_core.h"
+#include "server/cluster/unsealed_checkpoint.h"
 #include "simulate/chance.h"
 #include "tests/sim/storage.h"
 
@@ -98,6 +99,8 @@ class SimServer {
   void Flush(uint32_t shard);
   void OnCut(uint32_t shard, std::shared_ptr<const ShardCut> cut);
   void WritePart(const effect::WritePart& part);
+  // Nothing: the part is passed over.
+  std::optional<absl::StatusOr<ShardReceipt>> WriteNow(const effect::WritePart& part);
   void SaveImageLater(uint32_t shard, ShardImage image);
   CopyState StateOf(uint32_t shard) const;
   CopyOptions OptionsOf(uint32_t shard);
@@ -113,16 +116,17 @@ class SimServer {
 
   // The disk.
   uint64_t identity_ = 0;
-  std::string run_id_;
   std::map<uint32_t, std::unique_ptr<ShardDisk>> disks_;
   // Disks whose place another copy's image takes, until that is whole.
   std::map<uint32_t, std::unique_ptr<ShardDisk>> asides_;
   bool full_ = false;
+  std::map<uint64_t, std::set<uint32_t>> checkpoints_;  // the shards whose parts are written
 
   // The process.
   std::unique_ptr<ServerCore> core_;
   std::map<uint32_t, std::unique_ptr<CopyCore>> copies_;
   HeldCuts cuts_;
+  UnsealedCheckpoint unsealed_;
   std::map<uint32_t, uint64_t> due_;  // by shard: the image of what it has now that is to be saved
   uint64_t images_ = 0;
   Link up_;                            // to the machine that leads the run

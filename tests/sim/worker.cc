@@ -152,8 +152,9 @@ void Worker::Register() {
     SessionOptions options = SessionOptionsOf(scenario.config, key_);
     options.window_bytes = scenario.window_bytes;
     options.fuse_bytes = scenario.fuse_bytes;
-    core_ = std::make_unique<WorkerCore>(options, PullsAhead(scenario.config.consistency()),
-                                         placement_, Now());
+    core_ =
+        std::make_unique<WorkerCore>(options, PullsAhead(scenario.config.consistency()), placement_,
+                                     Now(), WorkerCore::AtEnd::kAsk, OnDrainOf(scenario.config));
     Act();
   });
 }

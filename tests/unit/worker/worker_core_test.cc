@@ -20,7 +20,8 @@ class WorkerCoreTest : public testing::Test {
   WorkerCoreTest() { Make(false); }
 
   void Make(bool pull_ahead, WorkerCore::AtEnd at_end = WorkerCore::AtEnd::kAsk,
-            bool evaluates_aside = false) {
+            bool evaluates_aside = false,
+            WorkerCore::OnDrain on_drain = WorkerCore::OnDrain::kEndSegment) {
     Placement placement;
     placement.add_slices()->set_count(4);
     placement.add_endpoints("tcp://alpha:1");
@@ -28,7 +29,7 @@ class WorkerCoreTest : public testing::Test {
     options.key.set_worker(3);
     options.key.set_incarnation(2);
     options.evaluates_aside = evaluates_aside;
-    core_ = std::make_unique<WorkerCore>(options, pull_ahead, placement, now_, at_end);
+    core_ = std::make_unique<WorkerCore>(options, pull_ahead, placement, now_, at_end, on_drain);
   }
 
   NextSegmentReply Run(uint64_t id, uint64_t first_clock, uint32_t clocks, int batches) {
@@ -270,6 +271,32 @@ TEST_F(WorkerCoreTest, AWorkerStaysToTheEndOfItsSegmentIfTheRunEnds) {
   Step(2);
   FinishSegment(2);
   Expect<task::AskSegment>(*core_);
+}
+
+// Of local steps, for example.
+TEST_F(WorkerCoreTest, AWorkerWithLongSegmentsLeavesAtOnceIfTheRunEnds) {
+  for (const bool asked : {false, true}) {
+    Make(false, WorkerCore::AtEnd::kAsk, false, WorkerCore::OnDrain::kLeave);
+    Answer(Run(1, 0, 3, 3));
+    Do<task::BeginSegment>();
+    EXPECT_FALSE(core_->leaves());
+    core_->SetAsked(asked, /*drain=*/true);
+    EXPECT_TRUE(core_->leaves());
+    Step(1);
+    Do<task::Report>();
+    EXPECT_EQ(Expect<task::GiveResidual>(*core_).clock, 2u);
+  }
+}
+
+TEST(OnDrain, SegmentsOfProgramsAndOfLocalStepsAreLong) {
+  Config config;
+  config.mutable_local()->set_steps(1);
+  EXPECT_EQ(OnDrainOf(config), WorkerCore::OnDrain::kEndSegment);
+  config.mutable_local()->set_steps(30);
+  EXPECT_EQ(OnDrainOf(config), WorkerCore::OnDrain::kLeave);
+  config.mutable_local()->set_steps(1);
+  config.mutable_model()->mutable_client();
+  EXPECT_EQ(OnDrainOf(config), WorkerCore::OnDrain::kLeave);
 }
 
 TEST_F(WorkerCoreTest, AWorkerThatDidNothingLeavesWithoutAResidual) {

@@ -253,6 +253,34 @@ TEST_F(RunLeaderTest, CheckpointsFromBeforeItLedAreDone) {
   EXPECT_EQ(assignments_[LinkOf(2)].checkpoint_done(), 2u);
 }
 
+// A server that was replaced and does not know it must not remove what another one writes.
+TEST_F(RunLeaderTest, PartsAreDiscardedOnceTheStoreKnowsThatTheCheckpointIsGivenUp) {
+  Make(EndingRecord());
+  Live(kTick, CopyUnder(1, true), CopyUnder(1, false));
+  EXPECT_FALSE(leader_->OnPartCame(2, 0, &effects_)) << "made again from a journal";
+  EXPECT_TRUE(effects_.empty());
+  EXPECT_TRUE(leader_->OnPartCame(3, 0, &effects_));
+  ASSERT_EQ(effects_.size(), 1u);
+  const auto part = std::get<effect::WritePart>(effects_[0]);
+  EXPECT_EQ(part.checkpoint, 3u);
+  EXPECT_EQ(part.shard, 0u);
+  EXPECT_EQ(part.run_epoch, 1u);
+
+  const auto discarded = [this] {
+    std::vector<uint64_t> checkpoints;
+    for (const ServerEffect& effect : effects_) {
+      if (const auto* parts = std::get_if<effect::DiscardParts>(&effect))
+        checkpoints.push_back(parts->checkpoint);
+    }
+    return checkpoints;
+  };
+  leader_->OnPart(3, 0, absl::InternalError("the disk is broken"), now_, &effects_);
+  EXPECT_FALSE(leader_->coordinator().checkpoint_under_way());
+  EXPECT_TRUE(discarded().empty());
+  leader_->OnStoreWritten(leader_->revision() + 1, now_, &effects_);
+  EXPECT_THAT(discarded(), ElementsAre(3u));
+}
+
 TEST_F(RunLeaderTest, AServerThatIsSilentIsReplaced) {
   Make(TrainingRecord(2));
   Live(kPatience, CopyUnder(1, false), CopyUnder(1, true));
@@ -332,13 +360,14 @@ TEST_F(RunLeaderTest, NumbersThatNoServerOfTheRunSaysAreIgnored) {
 TEST_F(RunLeaderTest, AWorkerThatWaitsIsAnsweredWithoutAWrite) {
   Make(TrainingRecord(1));
   Live(kPatience, CopyUnder(1, true), CopyUnder(1, false));
+  leader_->OnConfirmed(now_);
   EXPECT_EQ(NextSegment(JoinWorker("w")).kind(), NextSegmentReply::RUN);
   // It runs a segment; a second worker has to wait for the next one.
   const WorkerKey other = JoinWorker("other");
   const int before = writes_;
   for (int i = 0; i < 20; ++i) EXPECT_EQ(NextSegment(other).kind(), NextSegmentReply::WAIT);
   EXPECT_EQ(writes_, before);
-  // Where the store has not answered lately, another server may lead: the worker asks on.
+  // Where the store has not kept the lease lately, another server may lead: the worker asks on.
   now_ += kPatience;
   store_answers_ = false;
   NextSegmentRequest next;

@@ -43,7 +43,7 @@ TEST(ServerCore, ARecordThatIsGoneIsNoEndOfARun) {
   effects.clear();
   core.OnStoreWritten(writes[0].number, 1, kNow, &effects);
   ASSERT_NE(core.leader(), nullptr);
-  core.OnLeaseKept(1, absl::AbortedError("somebody else changed the record"), kNow, &effects);
+  core.OnLeaseKept(1, absl::AbortedError("somebody else changed the record"), &effects);
   ASSERT_EQ(core.leader(), nullptr);
   effects.clear();
   core.OnStoreRead(RunStore::Held{}, nullptr, kNow, &effects);
@@ -51,6 +51,35 @@ TEST(ServerCore, ARecordThatIsGoneIsNoEndOfARun) {
   ASSERT_EQ(ends.size(), 1u);
   EXPECT_TRUE(absl::IsDataLoss(ends[0].why)) << ends[0].why;
   EXPECT_THAT(std::string(ends[0].why.message()), HasSubstr("the run's record is gone"));
+}
+
+// The store counts from when it was asked. A server that counts from a late answer believes in its
+// lease for too long, and ends a run that another one leads by now.
+TEST(ServerCore, ALeaseCountsFromWhenTheStoreWasAsked) {
+  ServerCore core(Options(true));
+  ServerEffects effects;
+  const auto written = [&](const absl::StatusOr<int64_t>& revision, Time now) {
+    core.OnStoreWritten(All<effect::WriteStore>(effects).back().number, revision, now, &effects);
+  };
+  const absl::Status too_large = absl::OutOfRangeError("the record is too large");
+  core.Start(kNow, &effects);
+  written(1, kNow);
+  core.Tick(kNow, &effects);
+  EXPECT_EQ(All<effect::KeepLease>(effects).size(), 1u);
+  const Time late = kNow + Options(true).leader.patience;
+  core.Tick(late, &effects);
+  EXPECT_EQ(All<effect::KeepLease>(effects).size(), 1u) << "one is under way";
+  core.OnLeaseKept(1, absl::OkStatus(), &effects);
+  written(too_large, late);
+  ASSERT_NE(core.leader(), nullptr) << "another server may lead";
+
+  core.Tick(late + Milliseconds(100), &effects);
+  EXPECT_EQ(All<effect::KeepLease>(effects).size(), 2u);
+  core.OnLeaseKept(1, absl::OkStatus(), &effects);
+  written(too_large, late + Milliseconds(200));
+  EXPECT_EQ(core.leader(), nullptr);
+  ASSERT_EQ(All<effect::End>(effects).size(), 1u);
+  EXPECT_EQ(All<effect::End>(effects)[0].why, too_large);
 }
 
 // It was frozen for longer than the run lasted, say.
@@ -160,6 +189,56 @@ TEST_F(TakeoverTest, WaitsForAStoreThatIsFull) {
   core_.OnStoreWritten(TryToLead(), 6, now_, &effects_);
   ASSERT_NE(core_.leader(), nullptr);
   EXPECT_EQ(core_.leader()->stored().epoch(), 2u);
+}
+
+// The parts that it wrote when it led before may be gone: another server led meanwhile.
+TEST(ServerCore, APartThatWasWrittenUnderAnEarlierLeadershipDoesNotCount) {
+  ServerCoreOptions options = Options(false);
+  Config& config = options.leader.coordinator.config;
+  config.mutable_cluster()->set_workers(1);
+  config.mutable_cluster()->set_segment(4);
+  config.mutable_cluster()->set_lease(20000);
+  config.mutable_cluster()->set_deadline(60000);
+  config.mutable_train()->set_epochs(2);
+  config.mutable_durability()->set_acknowledge(DurabilityConfig::JOURNAL);
+  RunStore::Held held;
+  held.revision = 5;
+  held.record = FirstRecord("run-id", options.self, 1);
+  held.record.set_has_plan(true);
+  CoordinatorRecord* const coordinator = held.record.mutable_coordinator();
+  coordinator->set_batches_per_epoch(10);
+  coordinator->set_next_checkpoint(4);
+  coordinator->set_state(StatusReply::TRAINING);
+  coordinator->mutable_ledger()->set_next_id(1);
+  coordinator->mutable_under_way()->set_id(3);
+  RunPlan plan;
+  plan.mutable_model()->add_parameters()->set_name("w");
+  plan.mutable_model()->mutable_parameters(0)->add_shape(4);
+  plan.mutable_placement()->add_slices()->set_count(4);
+
+  ServerCore core(std::move(options));
+  ServerEffects effects;
+  CopyState copy;
+  copy.set_epoch(1);
+  copy.set_leads(true);
+  copy.set_endpoint("tcp://somewhere:1");
+  core.OnCopies({&copy, 1}, kNow, &effects);
+  core.OnStoreRead(held, &plan, kNow, &effects);
+  core.OnStoreWritten(All<effect::WriteStore>(effects).back().number, 6, kNow, &effects);
+  ASSERT_NE(core.leader(), nullptr);
+  EXPECT_TRUE(core.OnPartCame(3, 0, &effects));
+  const auto parts = All<effect::WritePart>(effects);
+  ASSERT_EQ(parts.size(), 1u);
+  EXPECT_EQ(parts[0].run_epoch, 2u);
+  core.OnPart({3, 0, 1}, ShardReceipt(), kNow, &effects);
+  EXPECT_TRUE(All<effect::SealCheckpoint>(effects).empty());
+  core.OnPart(parts[0], ShardReceipt(), kNow, &effects);
+  ASSERT_EQ(All<effect::SealCheckpoint>(effects).size(), 1u);
+  EXPECT_EQ(All<effect::SealCheckpoint>(effects)[0].run_epoch, 2u);
+  core.OnSealed(1, 3, SealedCheckpoint(), kNow, &effects);
+  EXPECT_TRUE(core.leader()->coordinator().checkpoint_under_way());
+  core.OnSealed(2, 3, SealedCheckpoint(), kNow, &effects);
+  EXPECT_FALSE(core.leader()->coordinator().checkpoint_under_way());
 }
 
 // A leader that dies or is restarted has lost the parts that it did not write yet.
