@@ -129,7 +129,8 @@ class CopyCore {
   void CheckpointDone(uint64_t checkpoint);
 
   // An image of the shard that is due for its journal; null: none is. Any thread may save it to
-  // JournalFor; ImageSaved must follow, before another shard takes the place of this one.
+  // JournalFor; ImageSaved must follow. While it is being saved, no call may put another shard in
+  // the place of this one.
   std::shared_ptr<const ShardImage> TakeDueImage();
   // Null: the image need not be saved, because it was saved, or its shard is gone from here.
   Journal* JournalFor(const std::shared_ptr<const ShardImage>& image) const;
