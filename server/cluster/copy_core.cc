@@ -104,13 +104,18 @@ void CopyCore::LeadFresh(uint64_t epoch, Time now) {
 
 void CopyCore::MakeFresh(Time now) {
   tried_ = now;
-  shard_.reset();  // its journal is still open in the place that is emptied
-  absl::StatusOr<DurableShardOptions> place = options_.empty_place();
-  if (options_.settled) options_.settled();  // training has not begun
+  LeaveShard();
+  absl::StatusOr<DurableShardOptions> place = options_.place->Empty();
+  options_.place->Settle();  // training has not begun
   SetTrouble(place.status());
   if (!place.ok()) return;
   TakeShard(std::make_unique<DurableShard>(*std::move(place)));
   Lead(std::exchange(fresh_, 0), {}, 0, now);
+}
+
+void CopyCore::LeaveShard() {
+  shard_.reset();
+  due_.reset();
 }
 
 void CopyCore::Follow(uint64_t epoch, uint32_t leader, uint64_t copy, Time now) {
@@ -218,21 +223,21 @@ void CopyCore::OnPart(Time now) {
 
 void CopyCore::OnImage(const ShardImage& image, Time now) {
   heard_ = now;
-  shard_.reset();  // its journal is still open in the place that is emptied
+  LeaveShard();
   log_epoch_ = 0;
-  absl::StatusOr<DurableShardOptions> place = options_.empty_place();
+  absl::StatusOr<DurableShardOptions> place = options_.place->Empty();
   absl::StatusOr<std::unique_ptr<DurableShard>> made =
       place.ok() ? DurableShard::FromImage(*std::move(place), image) : place.status();
   SetTrouble(made.status());
   if (!made.ok()) {
     // What it had before still holds all that was acknowledged.
-    if (options_.restored) made = options_.restored();
+    made = options_.place->Restore();
     if (made.ok()) TakeShard(*std::move(made));
     heard_ = now - options_.silence;  // asks again
     return;
   }
   TakeShard(*std::move(made));
-  if (options_.settled) options_.settled();
+  options_.place->Settle();
   log_epoch_ = epoch_;
   Reply(CopyMessage::Written{shard_->entries()});
 }
@@ -436,6 +441,24 @@ void CopyCore::Tick(Time now) {
 void CopyCore::CheckpointDone(uint64_t checkpoint) {
   checkpoint_done_ = std::max(checkpoint_done_, checkpoint);
   if (shard_ != nullptr) shard_->CheckpointDone(checkpoint_done_);
+}
+
+std::shared_ptr<const ShardImage> CopyCore::TakeDueImage() {
+  std::optional<ShardImage> image = shard_ == nullptr ? std::nullopt : shard_->TakeDueImage();
+  if (!image) return nullptr;
+  due_ = std::make_shared<const ShardImage>(*std::move(image));
+  return due_;
+}
+
+Journal* CopyCore::JournalFor(const std::shared_ptr<const ShardImage>& image) const {
+  return image == due_ && shard_ != nullptr ? shard_->journal() : nullptr;
+}
+
+void CopyCore::ImageSaved(const std::shared_ptr<const ShardImage>& image,
+                          const absl::Status& status) {
+  if (image != due_ || shard_ == nullptr) return;
+  due_.reset();
+  shard_->ImageSaved(status);
 }
 
 CopyState CopyCore::State() const {

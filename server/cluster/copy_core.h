@@ -20,7 +20,6 @@
 
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -33,6 +32,7 @@
 #include "common/standstill.h"
 #include "common/status.h"
 #include "proto/run.pb.h"
+#include "server/cluster/copy_place.h"
 #include "server/cluster/kept_steps.h"
 #include "server/durability/durable_shard.h"
 
@@ -75,14 +75,7 @@ struct CopyOptions {
   // Bytes of steps that are kept for copies that lack them. At least twice the weights, because a
   // single step may change all weights.
   size_t kept = 64u << 20;
-  // Moves the old shard aside. Returns an empty place for the new one. So a copy in sync never
-  // lacks what was acknowledged, whatever dies meanwhile.
-  std::function<absl::StatusOr<DurableShardOptions>()> empty_place;
-  // Deletes the old shard. May be null.
-  std::function<void()> settled;
-  // Called if the new shard cannot be made, for example on a full disk. Brings the old shard back.
-  // May be null.
-  std::function<absl::StatusOr<std::unique_ptr<DurableShard>>()> restored;
+  std::shared_ptr<CopyPlace> place;
 };
 
 // Not thread-safe: belongs to the shard's thread.
@@ -135,6 +128,14 @@ class CopyCore {
   // A checkpoint is finished. Following copies need to know it too, for their images.
   void CheckpointDone(uint64_t checkpoint);
 
+  // An image of the shard that is due for its journal; null: none is. Any thread may save it to
+  // JournalFor; ImageSaved must follow. While it is being saved, no call may put another shard in
+  // the place of this one.
+  std::shared_ptr<const ShardImage> TakeDueImage();
+  // Null: the image need not be saved, because it was saved, or its shard is gone from here.
+  Journal* JournalFor(const std::shared_ptr<const ShardImage>& image) const;
+  void ImageSaved(const std::shared_ptr<const ShardImage>& image, const absl::Status& status);
+
   CopyState State() const;
   // Whether State still returns `said`, except for its entries. Cheap.
   bool StillSays(const CopyState& said) const;
@@ -174,6 +175,8 @@ class CopyCore {
   // `copy`: AssignedCopy.copy.
   void Follow(uint64_t epoch, uint32_t leader, uint64_t copy, Time now);
   void MakeFresh(Time now);
+  // Closes the shard's journal: the place is emptied next.
+  void LeaveShard();
   void TakeShard(std::unique_ptr<DurableShard> shard);
   void OnHas(uint32_t from, const CopyMessage::Has& has, Time now);
   void OnImage(const ShardImage& image, Time now);
@@ -202,6 +205,7 @@ class CopyCore {
 
   const CopyOptions options_;
   std::unique_ptr<DurableShard> shard_;
+  std::shared_ptr<const ShardImage> due_;  // TakeDueImage gave this image of the shard
   Role role_ = Role::kNone;
   uint64_t epoch_ = 0;
   uint64_t log_epoch_ = 0;  // epoch of the journal; 0: the journal is from an earlier process

@@ -1,18 +1,13 @@
 #include "server/control/copy_set.h"
 
 #include <algorithm>
-#include <filesystem>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/random_id.h"
 #include "net/address.h"
 #include "proto/has_journal.h"
 #include "server/control/copy_wire.h"
-#include "server/durability/checkpoint_files.h"
-#include "server/durability/journal_folder.h"
 #include "server/durability/rocks.h"
-#include "server/durability/rocks_journal.h"
 
 namespace psgd {
 namespace {
@@ -52,48 +47,18 @@ absl::Status CopySet::StartTransport() {
 absl::Status CopySet::Recover() {
   if (!HasJournal(options_.config)) return absl::OkStatus();
   for (uint32_t s = 0; s < static_cast<uint32_t>(options_.config.cluster().shards()); ++s) {
-    for (const std::string& discarded : {AsideOf(s), FolderOf(s)}) {
-      PSGD_RETURN_IF_ERROR(RemoveFolder(discarded + kGoneSuffix));
-    }
-    const bool replaced = std::filesystem::exists(AsideOf(s));
-    if (!replaced && !std::filesystem::exists(FolderOf(s))) continue;
-    absl::Status recovered = RecoverShard(s);
-    if (replaced && recovered.ok()) PSGD_RETURN_IF_ERROR(DiscardFolder(AsideOf(s)));
-    if (replaced && (absl::IsNotFound(recovered) || absl::IsDataLoss(recovered))) {
-      // It was being made again from another copy's image: what was there before counts.
-      PSGD_RETURN_IF_ERROR(PutBack(s));
-      recovered = RecoverShard(s);
-    }
-    // Nothing was acknowledged before the first image was finished.
-    if (absl::IsNotFound(recovered)) {
-      options_.log->info("shard {}: {}", s, std::string(recovered.message()));
-      continue;
-    }
+    std::unique_ptr<CopyFolder> folder = FolderOf(s);
+    PSGD_RETURN_IF_ERROR(folder->RemoveGone());
+    auto place = std::make_shared<CopyPlace>(std::move(folder));
+    auto shard = place->Recover();
     PSGD_RETURN_IF_ERROR(
-        Annotate(recovered, absl::StrCat("shard ", s, " cannot go on from its journal")));
+        Annotate(shard.status(), absl::StrCat("shard ", s, " cannot go on from its journal")));
+    if (*shard == nullptr) continue;
+    const uint64_t entries = (*shard)->entries();
+    copies_[s].copy = Make(s, std::move(place), *std::move(shard), TakeCore(s));
+    options_.log->info("shard {} went on from the journal, after entry {}", s, entries);
+    Reach(options_.failpoint.get(), Failpoint::kShardRecovered);
   }
-  return absl::OkStatus();
-}
-
-absl::Status CopySet::PutBack(uint32_t shard) const {
-  PSGD_RETURN_IF_ERROR(DiscardFolder(FolderOf(shard)));
-  return RenameFolder(AsideOf(shard), FolderOf(shard));
-}
-
-absl::StatusOr<std::unique_ptr<DurableShard>> CopySet::ReadShard(uint32_t s) const {
-  PSGD_ASSIGN_OR_RETURN(DurableShardOptions place, PlaceOf(s, true));
-  std::vector<std::string> notes;
-  auto shard = DurableShard::Recover(std::move(place), &notes);
-  for (const std::string& note : notes) options_.log->warn("shard {}: {}", s, note);
-  return shard;
-}
-
-absl::Status CopySet::RecoverShard(uint32_t s) {
-  PSGD_ASSIGN_OR_RETURN(auto shard, ReadShard(s));
-  const uint64_t entries = shard->entries();
-  copies_[s].copy = Make(s, std::move(shard), TakeCore(s));
-  options_.log->info("shard {} went on from the journal, after entry {}", s, entries);
-  Reach(options_.failpoint.get(), Failpoint::kShardRecovered);
   return absl::OkStatus();
 }
 
@@ -113,53 +78,18 @@ std::string CopySet::Advertised(const std::string& address) const {
   return absl::StrCat(tcp->ToString(), address.substr(end));
 }
 
-std::string CopySet::FolderOf(uint32_t shard) const {
-  return JournalFolder(options_.journal_dir, absl::StrCat("shard-", shard));
+std::unique_ptr<CopyFolder> CopySet::FolderOf(uint32_t shard) const {
+  return std::make_unique<CopyFolder>(CopyFolderOptions{
+      options_.config, shard, options_.journal_dir, options_.failpoint, options_.log});
 }
 
-std::string CopySet::AsideOf(uint32_t shard) const {
-  return absl::StrCat(FolderOf(shard), kAsideSuffix);
-}
-
-absl::StatusOr<DurableShardOptions> CopySet::PlaceOf(uint32_t shard, bool is_there) const {
-  DurableShardOptions options = DurableShardOptionsOf(options_.config, shard, 1);
-  if (!HasJournal(options_.config)) return options;
-  RocksJournalOptions journal;
-  journal.folder = FolderOf(shard);
-  journal.shard = shard;
-  journal.sync = options_.config.durability().acknowledge() == DurabilityConfig::FSYNC;
-  journal.failpoint = options_.failpoint;
-  auto rocks =
-      is_there ? RocksJournal::Open(std::move(journal)) : RocksJournal::Create(std::move(journal));
-  PSGD_RETURN_IF_ERROR(rocks.status());
-  options.journal = *std::move(rocks);
-  return options;
-}
-
-std::shared_ptr<CopyThread> CopySet::Make(uint32_t shard, std::unique_ptr<DurableShard> durable,
+std::shared_ptr<CopyThread> CopySet::Make(uint32_t shard, std::shared_ptr<CopyPlace> place,
+                                          std::unique_ptr<DurableShard> durable,
                                           std::optional<int> core) {
   CopyThreadOptions options;
   options.core.shard = shard;
   options.core.silence = options_.silence;
-  options.core.empty_place = [this, shard]() -> absl::StatusOr<DurableShardOptions> {
-    // If an earlier image was not finished, what was there before it is aside already.
-    if (HasJournal(options_.config) && std::filesystem::exists(FolderOf(shard)) &&
-        !std::filesystem::exists(AsideOf(shard))) {
-      PSGD_RETURN_IF_ERROR(RenameFolder(FolderOf(shard), AsideOf(shard)));
-    }
-    return PlaceOf(shard, false);
-  };
-  options.core.restored = [this, shard]() -> absl::StatusOr<std::unique_ptr<DurableShard>> {
-    if (!HasJournal(options_.config) || !std::filesystem::exists(AsideOf(shard))) {
-      return absl::NotFoundError("there was nothing before");
-    }
-    PSGD_RETURN_IF_ERROR(PutBack(shard));
-    return ReadShard(shard);
-  };
-  options.core.settled = [this, shard] {
-    const absl::Status removed = DiscardFolder(AsideOf(shard));
-    if (!removed.ok()) options_.log->warn("shard {}: {}", shard, removed.ToString());
-  };
+  options.core.place = std::move(place);
   options.listen = [this, shard] { return transport_->Listen(ListenAddress(shard)); };
   options.advertised = [this](const std::string& address) { return Advertised(address); };
   options.callbacks = options_.callbacks;
@@ -226,7 +156,10 @@ void CopySet::Have(const AssignedCopy& assigned, uint32_t server) {
   const uint32_t shard = assigned.shard();
   std::lock_guard lock(mutex_);
   Held& held = copies_[shard];
-  if (held.copy == nullptr) held.copy = Make(shard, nullptr, TakeCore(shard));
+  if (held.copy == nullptr) {
+    auto place = std::make_shared<CopyPlace>(FolderOf(shard));
+    held.copy = Make(shard, std::move(place), nullptr, TakeCore(shard));
+  }
   const bool leads = assigned.leader() == server;
   if (!leads) {
     held.leader = assigned.leader();
@@ -256,13 +189,7 @@ void CopySet::Drop(uint32_t shard) {
     std::unique_lock lock(mutex_);
     stream_ended_.wait(lock, [&] { return !served_.contains(shard); });
   }
-  if (!HasJournal(options_.config)) return;
-  // A server that starts takes what is aside for the shard, so that goes first.
-  absl::Status removed = DiscardFolder(AsideOf(shard));
-  removed.Update(DiscardFolder(FolderOf(shard)));
-  if (!removed.ok()) {
-    options_.log->warn("what is left of a copy that is needed no more: {}", removed.ToString());
-  }
+  CopyPlace(FolderOf(shard)).Drop();
 }
 
 absl::Status CopySet::Execute(const ShardOrderTo& order) {

@@ -15,6 +15,7 @@
 #include "net/credentials.h"
 #include "net/transport_security.h"
 #include "server/cluster/server_effects.h"
+#include "server/control/copy_folder.h"
 #include "server/control/copy_thread.h"
 #include "server/control/leader_link.h"
 #include "server/control/peer_stream.h"
@@ -78,19 +79,12 @@ class CopySet {
         cores_(options_.config.cluster().pin() ? UsableCores() : Cores()) {}
   absl::Status StartTransport();
   absl::Status Recover();
-  absl::Status RecoverShard(uint32_t shard);
   std::string ListenAddress(uint32_t shard) const;
   std::string Advertised(const std::string& address) const;
-  std::string FolderOf(uint32_t shard) const;
-  // Where the folder lies while an image of another copy takes its place.
-  std::string AsideOf(uint32_t shard) const;
-  // Puts that folder in its place again.
-  absl::Status PutBack(uint32_t shard) const;
-  absl::StatusOr<std::unique_ptr<DurableShard>> ReadShard(uint32_t shard) const;
-  // `is_there`: the journal exists. Otherwise an empty journal is made in its place.
-  absl::StatusOr<DurableShardOptions> PlaceOf(uint32_t shard, bool is_there) const;
-  std::shared_ptr<CopyThread> Make(uint32_t shard, std::unique_ptr<DurableShard> durable,
-                                   std::optional<int> core);
+  std::unique_ptr<CopyFolder> FolderOf(uint32_t shard) const;
+  // `durable`: what is in the place; null: there is nothing.
+  std::shared_ptr<CopyThread> Make(uint32_t shard, std::shared_ptr<CopyPlace> place,
+                                   std::unique_ptr<DurableShard> durable, std::optional<int> core);
   // For the shard's thread: a core on which fewest others stay; nullopt: any (cluster.pin).
   std::optional<int> TakeCore(uint32_t shard);
   std::unique_ptr<FollowLink> MakeLink(uint32_t shard, uint32_t server,

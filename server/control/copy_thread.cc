@@ -65,20 +65,11 @@ Message RefusalInPlaceOf(const DataHeader& answer, const absl::Status& why) {
 
 CopyThread::CopyThread(CopyThreadOptions options, std::unique_ptr<DurableShard> shard)
     : options_(std::move(options)),
-      core_(CoreOptions(), std::move(shard)),
+      core_(options_.core, std::move(shard)),
       trace_(options_.callbacks.on_spans ? std::make_optional<ShardTrace>(
                                                options_.core.shard, options_.callbacks.trace_steps)
                                          : std::nullopt),
       thread_([this] { Run(); }) {}
-
-CopyOptions CopyThread::CoreOptions() {
-  CopyOptions options = options_.core;
-  options.empty_place = [this] {
-    due_.reset();  // it is of the shard that was in that place
-    return options_.core.empty_place();
-  };
-  return options;
-}
 
 CopyThread::~CopyThread() { Stop(); }
 
@@ -194,8 +185,7 @@ void CopyThread::WaitWhileSaving() {
 absl::Status CopyThread::SaveImage(const std::shared_ptr<const ShardImage>& image) {
   Journal* journal = nullptr;
   Do([&] {
-    if (due_ != image) return;  // the shard that the image is of is gone
-    journal = core_.shard()->journal();
+    journal = core_.JournalFor(image);
     std::lock_guard lock(tasks_mutex_);
     saving_ = journal != nullptr;
   });
@@ -206,11 +196,7 @@ absl::Status CopyThread::SaveImage(const std::shared_ptr<const ShardImage>& imag
     saving_ = false;
     changed_.notify_all();
   }
-  Do([&] {
-    if (due_ != image) return;
-    due_.reset();
-    core_.shard()->ImageSaved(status);
-  });
+  Do([&] { core_.ImageSaved(image, status); });
   return status;
 }
 
@@ -286,9 +272,8 @@ void CopyThread::Commit() {
     for (QuarantinedWorker& worker : shard->core().TakeQuarantined()) {
       if (core_.leads()) options_.callbacks.on_quarantine(std::move(worker));
     }
-    if (auto image = shard->TakeDueImage()) {
-      due_ = std::make_shared<const ShardImage>(*std::move(image));
-      options_.callbacks.on_image(options_.core.shard, due_);
+    if (auto image = core_.TakeDueImage()) {
+      options_.callbacks.on_image(options_.core.shard, std::move(image));
     }
   }
   // The state comes before the orders: whoever hears that an order is done finds it in the state.

@@ -91,7 +91,6 @@ class CopyThread {
  private:
   using Task = std::function<void()>;
 
-  CopyOptions CoreOptions();
   void Run();
   // False: the thread has ended. Do waits for the task.
   bool Post(Task task);
@@ -121,7 +120,6 @@ class CopyThread {
   CopyCore core_;
   std::unique_ptr<Endpoint> endpoint_;  // set under tasks_mutex_; null: the copy does not lead
   std::string port_trouble_;
-  std::shared_ptr<const ShardImage> due_;  // on_image gave this image of the shard that is here
   // Answers whose peer's queue is full, in the order in which they will leave.
   std::map<PeerId, std::deque<Message>> waiting_;
   Time looked_for_strangers_{};

@@ -152,7 +152,8 @@ INSTANTIATE_TEST_SUITE_P(
         Breakage{Sabotage::kNone, "the applied updates make", DiskFault::kChangesOne},
         Breakage{Sabotage::kNone, "has lost pushes that it acknowledged", DiskFault::kWritesLate},
         Breakage{Sabotage::kNone, "has lost pushes that it acknowledged", DiskFault::kNeverSyncs},
-        Breakage{Sabotage::kNone, "came back without shard", DiskFault::kForgetsToSyncWhatItFinds},
+        Breakage{Sabotage::kNone, "cannot go on from its journal",
+                 DiskFault::kForgetsToSyncWhatItFinds},
         Breakage{Sabotage::kNone, "is in, but nobody made it", DiskFault::kKeepsTorn}));
 INSTANTIATE_TEST_SUITE_P(Staleness, CheckersCanFail,
                          testing::Values(Breakage{Sabotage::kIgnoreGate, "stale pull"},

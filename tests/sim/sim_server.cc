@@ -13,6 +13,10 @@ namespace {
 
 // The chance that a server which is to die soon dies right after it has taken in a message.
 constexpr double kDiesBeforeItWrites = 0.4;
+// The chance that a server dies while another copy's image takes the place of what it had, where
+// the run has deaths.
+constexpr double kDiesTakingAnImage = 0.1;
+constexpr int64_t kMostOperations = 5;  // on the disk, for an image that cannot be written
 
 std::string NoPart(uint64_t checkpoint, uint32_t shard) {
   return absl::StrCat("the part of shard ", shard, " of checkpoint ", checkpoint, " is not here");
@@ -28,7 +32,59 @@ const CopyCore* SimServer::copy(uint32_t shard) const {
   return found == copies_.end() ? nullptr : found->second.get();
 }
 
-DurableShardOptions SimServer::PlaceOf(uint32_t shard, bool empty) {
+// A copy's part of the simulated disk. It does nothing once the process has died.
+class SimServer::Disk final : public CopyDisk {
+ public:
+  Disk(SimServer* server, uint32_t shard) : server_(server), shard_(shard) {}
+
+  bool Exists(CopySpot spot) const override { return At(spot).contains(shard_); }
+  absl::Status Rename(CopySpot from, CopySpot to) override {
+    PSGD_RETURN_IF_ERROR(Begin());
+    At(to)[shard_] = std::move(At(from).extract(shard_).mapped());
+    return absl::OkStatus();
+  }
+  absl::Status Discard(CopySpot spot) override {
+    PSGD_RETURN_IF_ERROR(Begin());
+    At(spot).erase(shard_);
+    return absl::OkStatus();
+  }
+  absl::StatusOr<DurableShardOptions> Create() override {
+    PSGD_RETURN_IF_ERROR(Begin());
+    server_->disks_.erase(shard_);
+    // A full disk takes no journal, or takes it and no image.
+    if (server_->full_ && server_->chance_.Happens(0.5)) {
+      return absl::ResourceExhaustedError("no space left on the simulated disk");
+    }
+    DurableShardOptions place = server_->PlaceOf(shard_);
+    const auto disk = server_->disks_.find(shard_);
+    if (server_->operations_until_end_ == 1 && disk != server_->disks_.end() &&
+        server_->chance_.Happens(0.5)) {
+      server_->operations_until_end_ = 0;
+      disk->second->full = true;  // the process dies before the image is written
+    }
+    return place;
+  }
+  absl::StatusOr<std::unique_ptr<DurableShard>> Read() override {
+    if (!Exists(CopySpot::kPlace)) return absl::DataLossError("the simulated folder is missing");
+    std::vector<std::string> notes;
+    return DurableShard::Recover(server_->PlaceOf(shard_), &notes);
+  }
+
+ private:
+  std::map<uint32_t, std::unique_ptr<ShardDisk>>& At(CopySpot spot) const {
+    return spot == CopySpot::kPlace ? server_->disks_ : server_->asides_;
+  }
+  absl::Status Begin() {
+    int& left = server_->operations_until_end_;
+    if (left > 0) --left;
+    return left == 0 ? absl::AbortedError("the simulated process has died") : absl::OkStatus();
+  }
+
+  SimServer* const server_;
+  const uint32_t shard_;
+};
+
+DurableShardOptions SimServer::PlaceOf(uint32_t shard) {
   const Scenario& scenario = world_->scenario();
   DurableShardOptions options = DurableShardOptionsOf(scenario.config, shard, 1);
   if (scenario.sabotage == Sabotage::kGateOff)
@@ -39,10 +95,8 @@ DurableShardOptions SimServer::PlaceOf(uint32_t shard, bool empty) {
   const auto level = scenario.config.durability().acknowledge();
   if (level == DurabilityConfig::MEMORY) return options;
   std::unique_ptr<ShardDisk>& disk = disks_[shard];
-  if (empty || disk == nullptr) {
-    disk = std::make_unique<ShardDisk>();
-    disk->full = full_;
-  }
+  if (disk == nullptr) disk = std::make_unique<ShardDisk>();
+  disk->full = full_;
   options.journal = std::make_unique<SimJournal>(
       disk.get(), SimJournalOptions{level == DurabilityConfig::FSYNC, scenario.disk_fault});
   return options;
@@ -54,27 +108,7 @@ CopyOptions SimServer::OptionsOf(uint32_t shard) {
   options.silence = kServerSilence;
   options.window = world_->scenario().window_bytes;
   options.kept = std::max<size_t>(world_->scenario().given_bytes, 20u << 10);
-  options.empty_place = [this, shard]() -> absl::StatusOr<DurableShardOptions> {
-    due_.erase(shard);
-    if (!asides_.contains(shard) && disks_.contains(shard)) {
-      asides_[shard] = std::move(disks_.extract(shard).mapped());
-    }
-    // A full disk takes no journal, or takes it and no image.
-    if (full_ && chance_.Happens(0.5)) {
-      disks_.erase(shard);
-      return absl::ResourceExhaustedError("no space left on the simulated disk");
-    }
-    return PlaceOf(shard, true);
-  };
-  options.settled = [this, shard] { asides_.erase(shard); };
-  options.restored = [this, shard]() -> absl::StatusOr<std::unique_ptr<DurableShard>> {
-    const auto aside = asides_.find(shard);
-    if (aside == asides_.end()) return absl::NotFoundError("there was nothing before");
-    disks_[shard] = std::move(aside->second);
-    asides_.erase(aside);
-    std::vector<std::string> notes;
-    return DurableShard::Recover(PlaceOf(shard, false), &notes);
-  };
+  options.place = std::make_shared<CopyPlace>(std::make_unique<Disk>(this, shard));
   return options;
 }
 
@@ -82,8 +116,6 @@ void SimServer::Boot(bool begins) {
   ++life_;
   const bool earlier = identity_ != 0;
   if (!earlier) identity_ = static_cast<uint64_t>(chance_.Between(1, INT64_MAX - 1));
-  const bool journals =
-      world_->scenario().config.durability().acknowledge() != DurabilityConfig::MEMORY;
   ServerCoreOptions options;
   options.self.set_name(absl::StrCat("m", machine_));
   options.self.set_address(absl::StrCat(machine_));
@@ -97,34 +129,38 @@ void SimServer::Boot(bool begins) {
   options.leader.copies = world_->faults().copies;
   options.leader.servers = static_cast<size_t>(world_->faults().machines);
   options.leader.patience = kServerSilence;
-  std::map<uint32_t, std::unique_ptr<DurableShard>> recovered;
-  for (auto at = disks_.begin(); journals && at != disks_.end();) {
-    std::vector<std::string> notes;
-    auto shard = DurableShard::Recover(PlaceOf(at->first, false), &notes);
-    if (const auto aside = asides_.find(at->first); aside != asides_.end()) {
-      if (!shard.ok()) {
-        at->second = std::move(aside->second);
-        shard = DurableShard::Recover(PlaceOf(at->first, false), &notes);
-      }
-      asides_.erase(aside);
-    }
-    if (shard.ok()) {
-      options.on_disk.insert(at->first);
-      recovered[at->first] = *std::move(shard);
-      ++at;
-    } else {
-      if (world_->tracing()) {
-        world_->Note(absl::StrCat("machine ", machine_, " has no shard ", at->first, ": ",
-                                  shard.status().ToString()));
-      }
-      at = disks_.erase(at);  // no image was finished
-    }
+  for (uint32_t s = 0; s < static_cast<uint32_t>(world_->scenario().config.cluster().shards());
+       ++s) {
+    CopyOptions copy = OptionsOf(s);
+    auto shard = copy.place->Recover();
+    if (!shard.ok()) return CannotStart(s, shard.status());
+    if (*shard == nullptr) continue;
+    options.on_disk.insert(s);
+    copies_[s] = std::make_unique<CopyCore>(std::move(copy), *std::move(shard));
   }
   core_ = std::make_unique<ServerCore>(std::move(options));
-  for (auto& [number, shard] : recovered) {
-    copies_[number] = std::make_unique<CopyCore>(OptionsOf(number), std::move(shard));
-  }
   Feed([this](Time now, ServerEffects* effects) { core_->Start(now, effects); });
+}
+
+void SimServer::CannotStart(uint32_t shard, const absl::Status& why) {
+  copies_.clear();
+  const bool synced =
+      world_->scenario().config.durability().acknowledge() == DurabilityConfig::FSYNC;
+  if (lost_power_ && !synced) {
+    // Other copies have what it lost, so another server, with an empty disk, takes its place.
+    EmptyDisk();
+    return Boot(false);
+  }
+  world_->oracle().Breach(absl::StrCat("machine ", machine_, " does not start: shard ", shard,
+                                       " cannot go on from its journal: ", why.ToString()));
+}
+
+void SimServer::EmptyDisk() {
+  disks_.clear();
+  asides_.clear();
+  checkpoints_.clear();
+  lost_power_ = false;
+  identity_ = 0;
 }
 
 void SimServer::Die(bool power, bool lose_disk) {
@@ -137,7 +173,8 @@ void SimServer::Die(bool power, bool lose_disk) {
                               lose_disk ? ", its disk is empty" : ""));
   }
   ++life_;
-  dies_in_ = -1;
+  dies_in_ = operations_until_end_ = -1;
+  lost_power_ = lost_power_ || power;
   awake_at_ = {};
   to_do_.clear();
   for (auto& [shard, copy] : copies_) {
@@ -154,7 +191,6 @@ void SimServer::Die(bool power, bool lose_disk) {
   copies_.clear();
   cuts_ = HeldCuts();
   unsealed_ = UnsealedCheckpoint();
-  due_.clear();
   const uint64_t life = life_;
   core_.reset();
   BreakLink();
@@ -173,12 +209,7 @@ void SimServer::Die(bool power, bool lose_disk) {
   for (auto& [shard, disk] : asides_) {
     if (power) LosePower(&chance_, disk.get());
   }
-  if (lose_disk) {
-    disks_.clear();
-    asides_.clear();
-    checkpoints_.clear();
-    identity_ = 0;
-  }
+  if (lose_disk) EmptyDisk();
   const Duration down =
       chance_.Between(std::chrono::milliseconds(5), std::chrono::milliseconds(1500));
   world_->queue().After(down, [this, life] {
@@ -256,9 +287,7 @@ void SimServer::Carry(ServerEffect effect) {
                             if (life != life_) return;
                             WhenAwake([this, shard] {
                               copies_.erase(shard);
-                              disks_.erase(shard);
-                              asides_.erase(shard);
-                              due_.erase(shard);
+                              CopyPlace(std::make_unique<Disk>(this, shard)).Drop();
                               Feed([this, shard](Time now, ServerEffects* effects) {
                                 cuts_.Dropped(shard);
                                 core_->OnDropped(shard, now, effects);
@@ -542,15 +571,21 @@ void SimServer::Deliver(uint32_t process, uint32_t shard, Message message) {
 absl::StatusOr<std::unique_ptr<DurableShard>> SimServer::MadeAgain(uint32_t shard) {
   FillDisk(false);
   Flush(shard);
-  std::vector<std::string> notes;
-  return DurableShard::Recover(PlaceOf(shard, false), &notes);
+  return Disk(this, shard).Read();
 }
 
 void SimServer::OnCopyMessage(uint32_t from, const CopyMessage& message) {
   WhenAwake([=, this] {
     const auto at = copies_.find(message.shard);
     if (at == copies_.end()) return;
+    if (std::holds_alternative<CopyMessage::Image>(message.what) && world_->faults().kills > 0 &&
+        world_->queue().now() < world_->scenario().network.heals_at &&
+        !world_->store().record().over() && chance_.Happens(kDiesTakingAnImage)) {
+      operations_until_end_ = static_cast<int>(chance_.Between(int64_t{1}, kMostOperations));
+    }
     at->second->OnCopy(from, message, world_->queue().now());
+    if (operations_until_end_ == 0) return Die(false, false);
+    operations_until_end_ = -1;
     Flush(message.shard);
   });
 }
@@ -598,7 +633,7 @@ void SimServer::Flush(uint32_t shard) {
       world_->CutTaken(shard, *cut);
       taken = std::make_shared<ShardCut>(*std::move(cut));
     }
-    if (auto image = copy.shard()->TakeDueImage()) SaveImageLater(shard, *std::move(image));
+    if (auto image = copy.TakeDueImage()) SaveImageLater(shard, std::move(image));
   }
   const CopyState state = StateOf(shard);
   // What follows may drop the copy.
@@ -650,18 +685,17 @@ std::optional<absl::StatusOr<ShardReceipt>> SimServer::WriteNow(const effect::Wr
   return receipt;
 }
 
-void SimServer::SaveImageLater(uint32_t shard, ShardImage image) {
-  const uint64_t number = due_[shard] = ++images_;
+void SimServer::SaveImageLater(uint32_t shard, std::shared_ptr<const ShardImage> image) {
   world_->queue().After(chance_.Between(Duration(0), std::chrono::milliseconds(80)),
-                        [this, shard, number, life = life_, image = std::move(image)] {
+                        [this, shard, life = life_, image = std::move(image)] {
                           if (life != life_) return;
                           WhenAwake([=, this] {
-                            const auto due = due_.find(shard);
-                            if (due == due_.end() || due->second != number) return;
-                            due_.erase(due);
+                            const auto copy = copies_.find(shard);
+                            if (copy == copies_.end()) return;
+                            Journal* const journal = copy->second->JournalFor(image);
+                            if (journal == nullptr) return;
                             ++world_->outcome().images;
-                            DurableShard* const durable = copies_.at(shard)->shard();
-                            durable->ImageSaved(durable->journal()->SaveImage(image));
+                            copy->second->ImageSaved(image, journal->SaveImage(*image));
                           });
                         });
 }

@@ -76,6 +76,7 @@ class SimServer {
   absl::StatusOr<std::unique_ptr<DurableShard>> MadeAgain(uint32_t shard);
 
  private:
+  class Disk;
   using Input = std::function<void(Time, ServerEffects*)>;
   struct Link {
     uint64_t id = 0;    // 0: there is none
@@ -101,25 +102,28 @@ class SimServer {
   void WritePart(const effect::WritePart& part);
   // Nothing: the part is passed over.
   std::optional<absl::StatusOr<ShardReceipt>> WriteNow(const effect::WritePart& part);
-  void SaveImageLater(uint32_t shard, ShardImage image);
+  void SaveImageLater(uint32_t shard, std::shared_ptr<const ShardImage> image);
   CopyState StateOf(uint32_t shard) const;
   CopyOptions OptionsOf(uint32_t shard);
-  DurableShardOptions PlaceOf(uint32_t shard, bool empty);
+  // What lies in the shard's place on the disk; a new journal if nothing does.
+  DurableShardOptions PlaceOf(uint32_t shard);
+  void CannotStart(uint32_t shard, const absl::Status& why);
+  void EmptyDisk();
 
   RunWorld* const world_;
   const uint32_t machine_;
   Chance chance_;
   uint64_t life_ = 0;
   Time awake_at_{};
-  int dies_in_ = -1;  // effects; -1: it does not
+  int dies_in_ = -1;               // effects; -1: it does not
+  int operations_until_end_ = -1;  // on the disk; 0: it does no more; -1: it does not end so
   bool over_ = false;
 
   // The disk.
   uint64_t identity_ = 0;
-  std::map<uint32_t, std::unique_ptr<ShardDisk>> disks_;
-  // Disks whose place another copy's image takes, until that is whole.
-  std::map<uint32_t, std::unique_ptr<ShardDisk>> asides_;
+  std::map<uint32_t, std::unique_ptr<ShardDisk>> disks_, asides_;  // by shard: the copy's place
   bool full_ = false;
+  bool lost_power_ = false;
   std::map<uint64_t, std::set<uint32_t>> checkpoints_;  // the shards whose parts are written
 
   // The process.
@@ -127,8 +131,6 @@ class SimServer {
   std::map<uint32_t, std::unique_ptr<CopyCore>> copies_;
   HeldCuts cuts_;
   UnsealedCheckpoint unsealed_;
-  std::map<uint32_t, uint64_t> due_;  // by shard: the image of what it has now that is to be saved
-  uint64_t images_ = 0;
   Link up_;                            // to the machine that leads the run
   std::set<uint64_t> lost_;            // links to others on which something was lost
   std::map<uint64_t, uint32_t> down_;  // links of others to this one: machine

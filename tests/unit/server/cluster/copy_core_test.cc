@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/unit/server/cluster/fake_disk.h"
 #include "tests/unit/server/shard/shard_fixture.h"
 
 namespace psgd {
@@ -54,14 +55,8 @@ class CopyCoreTest : public testing::Test {
     CopyOptions options;
     options.silence = kSilence;
     options.kept = 4096;
-    options.empty_place = [this]() -> absl::StatusOr<DurableShardOptions> {
-      if (disk_is_full_) return absl::ResourceExhaustedError("no space left");
-      return DurableShardOptionsOf(ConfigOfRun(), 0, 1);
-    };
-    options.restored = [this]() -> absl::StatusOr<std::unique_ptr<DurableShard>> {
-      ++restored_;
-      return FreshShard();
-    };
+    options.place = std::make_shared<CopyPlace>(std::make_unique<FakeDisk>(
+        &disk_, [] { return DurableShardOptionsOf(ConfigOfRun(), 0, 1); }));
     return options;
   }
 
@@ -149,8 +144,7 @@ class CopyCoreTest : public testing::Test {
   Time now_ = std::chrono::hours(1);
   std::map<uint32_t, std::unique_ptr<CopyCore>> copies_;
   std::function<bool(const CopyMessage&)> carries_ = [](const CopyMessage&) { return true; };
-  int restored_ = 0;
-  bool disk_is_full_ = false;
+  FakeDiskState disk_;
   uint64_t acknowledged_ = 0;
   int images_ = 0;
 };
@@ -230,14 +224,14 @@ TEST_F(CopyCoreTest, AnOrderUnderAnotherEpochIsRefused) {
 }
 
 TEST_F(CopyCoreTest, AShardWithoutAPlaceIsMadeOnceThereIsOne) {
-  disk_is_full_ = true;
+  disk_.full = true;
   AssignedCopy fresh = LedByTheFirst();
   fresh.set_fresh(true);
   ASSERT_TRUE(copies_[1]->Have(fresh, 1, now_).ok());
   Live(2 * kSilence);
   EXPECT_TRUE(state().empty());
   EXPECT_EQ(state().trouble(), "no space left");
-  disk_is_full_ = false;
+  disk_.full = false;
   Live(2 * kSilence);
   ASSERT_TRUE(state().leads());
   EXPECT_EQ(state().trouble(), "");
@@ -282,6 +276,36 @@ TEST_F(CopyCoreTest, ACheckpointDoesNotWaitForACopyThatBeginsAfterIt) {
   EXPECT_THAT(state().silent(), Contains(2u));
 }
 
+// An image is saved beside the shard's steps. Meanwhile another shard may take the place.
+TEST_F(CopyCoreTest, OnlyAnImageOfTheShardThatIsHereIsSaved) {
+  int reads = 0;
+  const auto make = [&reads] {
+    DurableShardOptions shard = DurableShardOptionsOf(ConfigOfRun(), 0, 1);
+    shard.journal = std::make_unique<CountingJournal>(&reads);
+    shard.image_after = 1;
+    return shard;
+  };
+  CopyOptions options = Options();
+  options.place = std::make_shared<CopyPlace>(std::make_unique<FakeDisk>(&disk_, make));
+  copies_[1] =
+      std::make_unique<CopyCore>(std::move(options), std::make_unique<DurableShard>(make()));
+  Start();
+  const auto first = copies_[1]->TakeDueImage();
+  ASSERT_NE(first, nullptr);
+  EXPECT_EQ(copies_[1]->JournalFor(first), copies_[1]->shard()->journal());
+  copies_[1]->ImageSaved(first, absl::OkStatus());
+  EXPECT_EQ(copies_[1]->JournalFor(first), nullptr) << "it is saved already";
+  EXPECT_EQ(Push(1), 2u);
+  const auto second = copies_[1]->TakeDueImage();
+  ASSERT_NE(second, nullptr);
+  AssignedCopy fresh = LedByTheFirst();
+  fresh.set_epoch(2);
+  fresh.set_fresh(true);
+  ASSERT_TRUE(copies_[1]->Have(fresh, 1, now_).ok());
+  ASSERT_NE(copies_[1]->shard(), nullptr);
+  EXPECT_EQ(copies_[1]->JournalFor(second), nullptr);
+}
+
 // Acknowledgements would wait for the whole image.
 TEST_F(CopyCoreTest, ACopyInSyncIsSilentWhileItWritesAnImage) {
   Start();
@@ -303,18 +327,18 @@ TEST_F(CopyCoreTest, ACopyInSyncIsSilentWhileItWritesAnImage) {
 TEST_F(CopyCoreTest, WhatACopyHadStaysIfAnImageCannotBeWritten) {
   Start();
   // The copy was read from a disk; its journal may be any.
-  disk_is_full_ = true;
+  disk_ = {.place = "what it had", .full = true};
   Follow(FreshShard());
   Live(2 * kSilence);
   EXPECT_FALSE(copies_[2]->State().empty());
-  EXPECT_GT(restored_, 0);
+  EXPECT_EQ(disk_.read, "what it had");
   EXPECT_EQ(copies_[2]->State().trouble(), "no space left");
   // Steps that follow the image must not be added to what it had before.
   Push(1);
   Live(kSilence);
   EXPECT_EQ(copies_[2]->State().entries(), 0u);
   EXPECT_THAT(CaughtUp(), IsEmpty());
-  disk_is_full_ = false;
+  disk_.full = false;
   Live(2 * kSilence);
   EXPECT_THAT(CaughtUp(), Contains(testing::Pair(2u, 9u)));
 }

@@ -15,6 +15,7 @@
 #include "server/control/peer_service.h"
 #include "server/control/task_queue.h"
 #include "tests/fakes/in_process/in_process_transport.h"
+#include "tests/unit/server/cluster/fake_disk.h"
 #include "tests/unit/server/shard/shard_fixture.h"
 
 namespace psgd {
@@ -212,12 +213,12 @@ class Node final : public PeerHandler {
     CopyThreadOptions options;
     options.write_patience = write_patience;
     options.core.silence = kSilence;
-    options.core.empty_place = [this]() -> absl::StatusOr<DurableShardOptions> {
+    options.core.place = std::make_shared<CopyPlace>(std::make_unique<FakeDisk>(&disk_, [this] {
       DurableShardOptions place = DurableShardOptionsOf(ConfigOfRun(), 0, 1);
       place.journal = std::make_unique<NotingJournal>(
           [this](uint64_t) { EXPECT_TRUE(Eventually([this] { return !holds_images_; })); });
       return place;
-    };
+    }));
     options.listen = [this, transport] { return transport->Listen(absl::StrCat("node", number_)); };
     options.advertised = [](const std::string& address) { return address; };
     options.callbacks.on_state = [this](CopyState state) {
@@ -264,6 +265,7 @@ class Node final : public PeerHandler {
   std::map<uint32_t, Connection> followers_;
   std::map<uint64_t, absl::Status> orders_;
   std::vector<std::shared_ptr<const ShardImage>> due_;
+  FakeDiskState disk_;  // owned by the copy's thread
   std::unique_ptr<FollowLink> link_;
   CopyThread copy_;
 };
