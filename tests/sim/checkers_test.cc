@@ -41,6 +41,10 @@ void MakeRoomFor(Sabotage sabotage, Scenario* scenario) {
     case Sabotage::kCleanPoison:
       scenario->poison = 0.2;
       break;
+    case Sabotage::kHidePoison:
+      scenario->poison = 0.2;
+      scenario->config.mutable_cluster()->set_quarantine(1);
+      break;
     case Sabotage::kKeepDead:
       scenario->crashes = 1;
       break;
@@ -165,10 +169,11 @@ INSTANTIATE_TEST_SUITE_P(Checkpoints, CheckersCanFail,
                                          Breakage{Sabotage::kIgnoreMarker, "beyond its clock"},
                                          Breakage{Sabotage::kEarlyCut, "lacks clock"},
                                          Breakage{Sabotage::kChangeState, "is of clock"}));
-INSTANTIATE_TEST_SUITE_P(BadMessages, CheckersCanFail,
-                         testing::Values(Breakage{Sabotage::kRefuseSound, "refused a sound push"},
-                                         Breakage{Sabotage::kCleanPoison,
-                                                  "is in, but was not finite"}));
+INSTANTIATE_TEST_SUITE_P(
+    BadMessages, CheckersCanFail,
+    testing::Values(Breakage{Sabotage::kRefuseSound, "refused a sound push"},
+                    Breakage{Sabotage::kCleanPoison, "is in, but was not finite"},
+                    Breakage{Sabotage::kHidePoison, "but its worker was in quarantine"}));
 INSTANTIATE_TEST_SUITE_P(Membership, CheckersCanFail,
                          testing::Values(Breakage{Sabotage::kKeepDead, "the run did not end"}));
 

@@ -92,11 +92,27 @@ void Oracle::Made(const Message& message, bool poisoned) {
     ++counts_.pushes_made;
     it->second.clock = push.clock();
     it->second.poisoned = poisoned;
+    CountSoundness(push, &books.soundness[message.header.shard()], &it->second);
     for (const PushPart& part : push.parts()) {
       it->second.slices.push_back(part.slice());
       it->second.bases[part.slice()] = books.installed[part.slice()];
     }
   }
+}
+
+void Oracle::CountSoundness(const Push& push, Soundness* soundness, MadePush* made) {
+  made->unheard = soundness->quarantined;
+  if (made->poisoned) {
+    soundness->bad_clock = push.clock();
+    const int32_t most = scenario_.config.cluster().quarantine();
+    soundness->quarantined |= ++soundness->bad >= most && most > 0;
+    any_quarantined_ |= soundness->quarantined;
+    return;
+  }
+  if (push.parts_size() > 0) soundness->pushed_clock = push.clock();
+  const bool sound = soundness->pushed_clock == push.clock() &&
+                     soundness->bad_clock != push.clock() && push.end_of_clock();
+  if (sound) soundness->bad = 0;
 }
 
 void Oracle::Answered(const Message& message, uint32_t server) {
@@ -295,6 +311,7 @@ void Oracle::CheckSlice(const std::string& where, uint32_t slice, std::span<cons
       continue;
     }
     if (push->poisoned) Breach(absl::StrCat(what, " is in, but was not finite"));
+    if (push->unheard) Breach(absl::StrCat(what, " is in, but its worker was in quarantine"));
     const auto gradient =
         WholeGradient(scenario_.seed, member, clock, slice, static_cast<uint32_t>(weights.size()));
     for (size_t k = 0; k < expected.size(); ++k) expected[k] -= gradient[kRegister + k];
@@ -417,10 +434,12 @@ void Oracle::CheckWholeMessages(const std::map<uint32_t, Applied>& applied) {
   }
 }
 
-void Oracle::CheckBatches(const std::map<uint32_t, Applied>& applied) {
-  // Stopped by the step limit or on request.
+void Oracle::CheckBatches(const std::map<uint32_t, Applied>& applied, bool drained) {
+  // Stopped by the step limit, on request, or because no worker was left that sends sound updates.
   const auto most_steps = static_cast<uint64_t>(scenario_.config.train().max_steps());
   if (last_step_ >= most_steps || scenario_.drain_after.count() > 0) return;
+  if (drained && any_quarantined_) return;
+  if (drained) return Breach("the run ended early, and nobody asked for that");
   std::set<Batch> seen = late_;
   for (uint32_t m = 0; m < members_.size(); ++m) {
     for (const auto& [clock, batches] : members_[m].steps) {
@@ -442,7 +461,7 @@ void Oracle::CheckBatches(const std::map<uint32_t, Applied>& applied) {
   }
 }
 
-void Oracle::Ended(const std::map<uint32_t, std::vector<float>>& weights) {
+void Oracle::Ended(const std::map<uint32_t, std::vector<float>>& weights, bool drained) {
   if (scenario_.smooth) return;
   std::map<uint32_t, Applied> applied;
   for (const auto& [slice, values] : weights) {
@@ -457,7 +476,7 @@ void Oracle::Ended(const std::map<uint32_t, std::vector<float>>& weights) {
   }
   if (lossy()) return;
   CheckWholeMessages(applied);
-  CheckBatches(applied);
+  CheckBatches(applied, drained);
 }
 
 }  // namespace psgd::sim

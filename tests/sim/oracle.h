@@ -52,8 +52,9 @@ class Oracle {
   void Installed(const WorkerKey& key, uint32_t slice, const PulledSlice& pulled,
                  std::span<const float> weights);
 
-  // After the end of the run: every slice's weights.
-  void Ended(const std::map<uint32_t, std::vector<float>>& weights);
+  // After the end of the run: every slice's weights. `drained`: it ended before its training was
+  // done.
+  void Ended(const std::map<uint32_t, std::vector<float>>& weights, bool drained);
   // A lossy codec's books: what a member's gradients amount to and what it still keeps.
   void Accumulated(uint32_t slice, uint64_t clock, std::span<const float> gradient);
   void Keeps(const WorkerKey& key, uint32_t slice, std::span<const float> residual);
@@ -80,6 +81,14 @@ class Oracle {
     std::vector<uint32_t> slices;
     std::map<uint32_t, Marks> bases;  // by slice: what the weights had that it was computed from
     bool poisoned = false;
+    bool unheard = false;  // its worker was in quarantine at that shard
+  };
+  // What a shard must think of a worker's pushes.
+  struct Soundness {
+    int bad = 0;  // without a fully sound clock between them
+    uint64_t bad_clock = 0;
+    uint64_t pushed_clock = 0;  // the latest with a sound push that is not empty
+    bool quarantined = false;
   };
   struct PullMade {
     uint64_t clock = 0;
@@ -93,6 +102,7 @@ class Oracle {
     std::map<uint64_t, PullMade> pulls;                       // by request
     std::map<uint32_t, std::map<uint64_t, MadePush>> pushes;  // shard -> seq
     std::map<uint32_t, uint64_t> acknowledged;                // shard -> pushes below this
+    std::map<uint32_t, Soundness> soundness;                  // by shard
     std::map<uint32_t, Marks> installed;                      // by slice
   };
   struct OrderedCut {
@@ -117,8 +127,10 @@ class Oracle {
                      std::span<const float> weights);
   void CheckCutStates(const std::string& where, const OrderedCut& cut, uint32_t shard,
                       const ShardSnapshot& snapshot);
+  // Notes the push, which is next in order, and whether the shard may hear it.
+  void CountSoundness(const Push& push, Soundness* soundness, MadePush* made);
   // Every batch of every epoch that was dealt is in, but for those that came back too late.
-  void CheckBatches(const std::map<uint32_t, Applied>& applied);
+  void CheckBatches(const std::map<uint32_t, Applied>& applied, bool drained);
   void CheckWholeMessages(const std::map<uint32_t, Applied>& applied);
   // initial - weights + residuals == all gradients of clocks up to `clock`.
   void CheckBooks(const std::string& where, uint64_t clock, uint32_t slice,
@@ -137,6 +149,7 @@ class Oracle {
   std::set<Batch> late_;  // left undone when the next epoch had begun
   uint32_t epoch_ = 0;    // the latest
   uint64_t last_step_ = 0;
+  bool any_quarantined_ = false;
   std::set<uint64_t> ends_;  // last clocks of segments
   // Lossy codecs: sums of gradients by slice and clock; residuals by slice and member.
   std::map<uint32_t, std::map<uint64_t, std::vector<float>>> accumulated_;

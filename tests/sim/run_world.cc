@@ -477,7 +477,7 @@ void RunWorld::CheckEnd() {
       }
     }
   }
-  if (oracle_.breaches().empty()) oracle_.Ended(outcome_.weights);
+  if (oracle_.breaches().empty()) oracle_.Ended(outcome_.weights, record.coordinator().draining());
 }
 
 void RunWorld::CheckDisk(SimServer* machine, uint32_t shard) {

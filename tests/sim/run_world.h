@@ -46,7 +46,7 @@ struct RunOutcome {
   Oracle::Counts counts;
   Duration took{};
   uint64_t resent = 0, deaths = 0, promotions = 0, takeovers = 0, moves = 0, images = 0;
-  uint64_t leaves = 0, workers_cut_off = 0;
+  uint64_t leaves = 0, workers_cut_off = 0, quarantined = 0;
   std::vector<std::string> trace;
 };
 

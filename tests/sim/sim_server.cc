@@ -387,6 +387,8 @@ void SimServer::Carry(ServerEffect effect) {
     if (news->text.find("in place of") != std::string::npos) ++world_->outcome().promotions;
     if (news->text.find(" moved from server ") != std::string::npos) ++world_->outcome().moves;
     if (news->text.find("leads the run, under") != std::string::npos) ++world_->outcome().takeovers;
+    if (news->text.find("is out: quarantined") != std::string::npos)
+      ++world_->outcome().quarantined;
     if (world_->tracing()) world_->Note(absl::StrCat("machine ", machine_, ": ", news->text));
   } else if (const auto* end = std::get_if<effect::End>(&effect)) {
     over_ = true;
@@ -437,17 +439,16 @@ void SimServer::TellOrders(uint32_t shard, const std::vector<CopyCore::OrderDone
       world_->Note(absl::StrCat("machine ", machine_, " shard ", shard, " has done order ",
                                 order.number, ": ", order.status.ToString()));
     }
-    const auto tell = [=](SimServer* leader) {
+    TellLeader([=](SimServer* leader) {
       leader->Feed([=](Time now, ServerEffects* effects) {
         leader->core_->OnOrderDone(shard, order.epoch, order.number, order.status, now, effects);
       });
-    };
-    if (core_->leader() != nullptr) {
-      tell(this);
-    } else {
-      SendUp(tell);
-    }
+    });
   }
+}
+
+void SimServer::TellLeader(const std::function<void(SimServer*)>& tell) {
+  core_->leader() != nullptr ? tell(this) : SendUp(tell);
 }
 
 void SimServer::SendUp(std::function<void(SimServer*)> deliver) {
@@ -587,7 +588,10 @@ void SimServer::Flush(uint32_t shard) {
         });
   }
   std::shared_ptr<const ShardCut> taken;
+  std::vector<QuarantinedWorker> quarantined;
   if (copy.shard() != nullptr) {
+    quarantined = copy.shard()->core().TakeQuarantined();
+    if (!copy.leads()) quarantined.clear();
     while (auto cut = copy.shard()->TakeFinishedCut()) {
       if (!copy.leads()) continue;
       if (shard == 0) world_->saboteur().OnCut(copy.shard()->core(), &*cut);
@@ -599,6 +603,14 @@ void SimServer::Flush(uint32_t shard) {
   const CopyState state = StateOf(shard);
   // What follows may drop the copy.
   TellOrders(shard, effects.orders);
+  for (const QuarantinedWorker& worker : quarantined) {
+    if (core_ == nullptr) return;
+    TellLeader([worker](SimServer* leader) {
+      leader->Feed([leader, worker](Time now, ServerEffects* effects) {
+        leader->core_->OnQuarantined(worker, now, effects);
+      });
+    });
+  }
   if (core_ == nullptr) return;
   if (taken != nullptr) OnCut(shard, taken);
   Feed([this, state](Time now, ServerEffects* more) {

@@ -90,6 +90,8 @@ class SimServer {
   void Have(const AssignedCopy& assigned);
   void Execute(const ShardOrderTo& order);
   void TellOrders(uint32_t shard, const std::vector<CopyCore::OrderDone>& done);
+  // To the server that leads the run, which may be this server.
+  void TellLeader(const std::function<void(SimServer*)>& tell);
   void SendUp(std::function<void(SimServer*)> deliver);
   void SendDown(uint64_t link, std::function<void(SimServer*)> deliver);
   void Connect();

@@ -64,14 +64,16 @@ TEST(Simulation, RandomRunsKeepEveryPromise) {
     total.resent += outcome.resent;
     total.leaves += outcome.leaves;
     total.workers_cut_off += outcome.workers_cut_off;
+    total.quarantined += outcome.quarantined;
   }
   std::cout << range.seeds << " runs: " << total.counts.pushes_made << " pushes, "
             << total.counts.pulls_checked << " pulls and " << total.counts.cuts_checked
             << " cuts checked, " << total.counts.late << " pulls went on without late workers, "
             << total.deaths << " servers died, " << total.leaves << " left, "
-            << total.workers_cut_off << " workers cut off, " << total.promotions
-            << " copies promoted, " << total.takeovers << " leaderships of runs, " << total.moves
-            << " shards moved, " << total.images << " images, " << total.resent << " resent\n";
+            << total.workers_cut_off << " workers cut off, " << total.quarantined
+            << " in quarantine, " << total.promotions << " copies promoted, " << total.takeovers
+            << " leaderships of runs, " << total.moves << " shards moved, " << total.images
+            << " images, " << total.resent << " resent\n";
   if (range.seeds < 300) return;  // the rarest do not come in fewer
   // The faults happened: a run in which nothing goes wrong proves little.
   EXPECT_GT(total.counts.cuts_checked, range.seeds);
@@ -84,6 +86,7 @@ TEST(Simulation, RandomRunsKeepEveryPromise) {
   EXPECT_GT(total.images, range.seeds / 4);
   EXPECT_GT(total.leaves, range.seeds / 50);
   EXPECT_GT(total.workers_cut_off, range.seeds / 4);
+  EXPECT_GT(total.quarantined, range.seeds / 20);
 }
 
 RunOutcome CalmRun(const Scenario& scenario) {
