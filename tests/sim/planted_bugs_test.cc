@@ -59,6 +59,7 @@ INSTANTIATE_TEST_SUITE_P(
                     PlantedBug{"SkipsAStepOfTheJournal", CopyBug::kSkipStep},
                     PlantedBug{"KeepsWhatDiverged", CopyBug::kKeepDiverged},
                     PlantedBug{"BelievesACopyThatRestarted", CopyBug::kBelieveRestarted},
+                    PlantedBug{"TakesHalfAnImage", CopyBug::kTakeHalfImage},
                     PlantedBug{"IgnoresWhoLeadsInTheStore", CopyBug::kIgnoreStore}),
     [](const auto& info) { return info.param.name; });
 

@@ -198,13 +198,14 @@ bool RunWorld::IsCutOff(uint32_t machine) const {
   return false;
 }
 
-void RunWorld::Carry(uint32_t from, uint32_t to, std::function<void()> deliver,
+void RunWorld::Carry(Stream stream, Duration pause, std::function<void()> deliver,
                      std::function<void()> lost) {
+  const uint32_t from = stream.from, to = stream.to;
   if (AreCut(from, to)) return lost();
   const Duration delay =
       chance_.Between(std::chrono::microseconds(50), std::chrono::milliseconds(3));
-  Time& last = last_arrival_[{from, to}];
-  last = std::max(last, queue_.now() + delay);
+  Time& last = last_arrival_[stream];
+  last = std::max(last + pause, queue_.now() + delay);
   queue_.At(last, [=, this, life = machines_[from]->life()] {
     const bool died = machines_[from]->life() != life && queue_.now() > heard_until_[from];
     died || AreCut(from, to) ? lost() : deliver();
@@ -574,6 +575,8 @@ std::pair<Scenario, RunFaults> RandomRun(uint64_t seed) {
   f.lost_answers = f.shared_store ? chance.Choice({0.0, 0.0, 0.05, 0.2}) : 0;
   f.rebalances = static_cast<int>(chance.Choice({0, 1, 4}));
   if (f.machines > 2 && Chance(seed, 97).Happens(0.2)) f.leaves = 1;
+  f.image_pause = Chance(seed, 95).Choice<Duration>(
+      {Duration(0), std::chrono::milliseconds(50), std::chrono::milliseconds(400)});
   if (s.config.durability().acknowledge() == DurabilityConfig::JOURNAL && f.power_losses > 0) {
     // What was not synced is lost if the other copies are away just then: one misfortune at a time.
     f.power_losses = 1;
@@ -588,7 +591,8 @@ std::string Describe(const Scenario& s, const RunFaults& f) {
                       f.answer_kills, " after an answer", ", power losses ", f.power_losses,
                       ", deleted disks ", f.deleted_disks, ", pauses ", f.pauses, ", cuts ", f.cuts,
                       ", store outages ", f.store_outages, ", lost answers ", f.lost_answers,
-                      ", rebalances ", f.rebalances, ", leaves ", f.leaves);
+                      ", rebalances ", f.rebalances, ", leaves ", f.leaves, ", image pause ",
+                      Seconds(f.image_pause), " s");
 }
 
 }  // namespace psgd::sim

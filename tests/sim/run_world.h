@@ -2,6 +2,7 @@
 // joined by a simulated network and run store, and watched by an oracle.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -34,6 +35,7 @@ struct RunFaults {
   int cuts = 0;  // between two servers, in one direction or both
   int store_outages = 0;
   double lost_answers = 0;  // of the store
+  Duration image_pause{};   // the longest between two parts of an image for another copy
   int leaves = 0;
   int rebalances = 0;
   CopyBug bug = CopyBug::kNone;
@@ -47,6 +49,7 @@ struct RunOutcome {
   Duration took{};
   uint64_t resent = 0, deaths = 0, promotions = 0, takeovers = 0, moves = 0, images = 0;
   uint64_t leaves = 0, workers_cut_off = 0, quarantined = 0;
+  uint64_t images_in_parts = 0, images_broken_off = 0;  // of those for other copies
   std::vector<std::string> trace;
 };
 
@@ -70,8 +73,16 @@ class RunWorld final : public World {
   SimStore& store() { return store_; }
   void AnswerRequest(uint64_t request, absl::StatusOr<ControlReply> reply);
   void AnswerWorker(uint32_t machine, uint32_t shard, Outgoing outgoing, const ShardCore& core);
-  // A message from machine to machine, in order; `lost` is called where they are cut off.
-  void Carry(uint32_t from, uint32_t to, std::function<void()> deliver, std::function<void()> lost);
+  // What arrives in the order in which it was sent.
+  struct Stream {
+    uint32_t from = 0, to = 0;  // machines
+    uint32_t number = 0;
+    auto operator<=>(const Stream&) const = default;
+  };
+  // Brings a message, no sooner than `pause` after the one before it. `lost` is called where the
+  // machines are cut off.
+  void Carry(Stream stream, Duration pause, std::function<void()> deliver,
+             std::function<void()> lost);
   // What a machine that died has sent last may be lost.
   void Died(uint32_t machine);
   bool AreCut(uint32_t from, uint32_t to) const;
@@ -126,7 +137,8 @@ class RunWorld final : public World {
   std::map<uint32_t, uint32_t> asks_;  // by process: the machine that it asks
   std::map<uint64_t, Asked> asked_;
   uint64_t next_request_ = 1;
-  std::map<std::pair<uint32_t, uint32_t>, Time> cuts_, last_arrival_;
+  std::map<std::pair<uint32_t, uint32_t>, Time> cuts_;
+  std::map<Stream, Time> last_arrival_;
   std::map<uint32_t, Time> heard_until_;    // by machine that died
   std::map<uint32_t, WorkerKey> admitted_;  // the newest, by worker
   uint64_t last_segment_ = 0, last_checkpoint_ = 0;

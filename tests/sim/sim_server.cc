@@ -14,6 +14,23 @@ namespace {
 // The chance that a server which is to die soon dies right after it has taken in a message.
 constexpr double kDiesBeforeItWrites = 0.4;
 
+constexpr int64_t kMostImageParts = 4;
+
+// Of what passes between two servers: the copies of each shard have a stream of their own.
+constexpr uint32_t kRunStream = 0;
+uint32_t StreamOf(uint32_t shard) { return 1 + shard; }
+
+// The image without the weights that its last parts have.
+CopyMessage HalfOf(CopyMessage message) {
+  ShardImage half = *std::get<CopyMessage::Image>(message.what).image;
+  for (size_t i = half.arrays.slices.size() / 2; i < half.arrays.slices.size(); ++i) {
+    Bytes& weights = half.arrays.slices[i].weights;
+    weights = Bytes::Adopt(std::vector<std::byte>(weights.size()));
+  }
+  message.what = CopyMessage::Image{std::make_shared<const ShardImage>(std::move(half))};
+  return message;
+}
+
 std::string NoPart(uint64_t checkpoint, uint32_t shard) {
   return absl::StrCat("the part of shard ", shard, " of checkpoint ", checkpoint, " is not here");
 }
@@ -153,6 +170,7 @@ void SimServer::Die(bool power, bool lose_disk) {
     disk->second->dies_writing = false;
   }
   copies_.clear();
+  follows_.clear();
   cuts_ = HeldCuts();
   due_.clear();
   const uint64_t life = life_;
@@ -256,6 +274,7 @@ void SimServer::Carry(ServerEffect effect) {
                             if (life != life_) return;
                             WhenAwake([this, shard] {
                               copies_.erase(shard);
+                              follows_.erase(shard);
                               disks_.erase(shard);
                               asides_.erase(shard);
                               due_.erase(shard);
@@ -411,6 +430,12 @@ void SimServer::Have(const AssignedCopy& assigned) {
     return world_->oracle().Breach(
         absl::StrCat("machine ", machine_, ", shard ", shard, ": ", had.ToString()));
   }
+  const uint32_t leader = assigned.leader() == server() ? 0 : assigned.leader();
+  if (Following& following = follows_[shard]; following.server != leader) {
+    world_->outcome().images_broken_off += following.begun.has_value();
+    following = {leader, 0, std::nullopt};
+    ReachLeadingCopy(shard);
+  }
   if (copy->leads()) {
     // A cut that was made again from the journal; the run's leader says if it is not missing.
     if (auto cut = copy->shard()->TakeReplayedCut())
@@ -456,7 +481,7 @@ void SimServer::SendUp(std::function<void(SimServer*)> deliver) {
   const Link link = up_;
   const auto lost = [this, link] { LoseLink(link.id, &world_->machine(link.to)); };
   world_->Carry(
-      machine_, link.to,
+      {machine_, link.to, kRunStream}, {},
       [=, this] {
         SimServer& leader = world_->machine(link.to);
         if (leader.life_ == link.life && leader.down_.contains(link.id) && !lost_.contains(link.id))
@@ -483,7 +508,7 @@ void SimServer::SendDown(uint64_t link, std::function<void(SimServer*)> deliver)
   if (at == down_.end()) return;
   SimServer* const to = &world_->machine(at->second);
   world_->Carry(
-      machine_, to->machine_,
+      {machine_, to->machine_, kRunStream}, {},
       [=] {
         if (to->up_.id == link && !to->lost_.contains(link)) deliver(to);
       },
@@ -547,6 +572,8 @@ void SimServer::OnCopyMessage(uint32_t from, const CopyMessage& message) {
   WhenAwake([=, this] {
     const auto at = copies_.find(message.shard);
     if (at == copies_.end()) return;
+    if (std::holds_alternative<CopyMessage::Image>(message.what))
+      follows_[message.shard].begun.reset();
     at->second->OnCopy(from, message, world_->queue().now());
     Flush(message.shard);
   });
@@ -561,32 +588,7 @@ void SimServer::Flush(uint32_t shard) {
   for (Outgoing& outgoing : effects.workers) {
     world_->AnswerWorker(machine_, shard, std::move(outgoing), copy.shard()->core());
   }
-  for (CopyCore::Send& send : effects.copies) {
-    SimServer* const to = world_->MachineOf(send.server);
-    if (to == nullptr) continue;
-    if (auto* has = std::get_if<CopyMessage::Has>(&send.message.what);
-        has != nullptr && world_->faults().bug == CopyBug::kKeepDiverged && has->entries > 0) {
-      has->log_epoch = send.message.epoch;
-    }
-    if (auto* steps = std::get_if<CopyMessage::Steps>(&send.message.what);
-        steps != nullptr && world_->faults().bug == CopyBug::kSkipStep &&
-        !steps->steps.entries.empty() && chance_.Happens(0.2)) {
-      JournalEntry& last = steps->steps.entries.back();
-      for (Bytes& payload : last.payloads) {
-        payload = Bytes::Adopt(std::vector<std::byte>(payload.size()));
-      }
-    }
-    const uint32_t from = server();
-    const bool asks = std::holds_alternative<CopyMessage::Has>(send.message.what);
-    world_->Carry(
-        machine_, to->machine_,
-        [=, message = std::move(send.message)] { to->OnCopyMessage(from, message); },
-        [=, this, life = life_] {
-          // A stream that loses a message breaks, and the copy asks again over the next one.
-          if (asks && life == life_ && copies_.contains(shard))
-            copies_[shard]->OnReached(world_->queue().now());
-        });
-  }
+  for (CopyCore::Send& send : effects.copies) SendToCopy(std::move(send));
   std::shared_ptr<const ShardCut> taken;
   std::vector<QuarantinedWorker> quarantined;
   if (copy.shard() != nullptr) {
@@ -615,6 +617,88 @@ void SimServer::Flush(uint32_t shard) {
   if (taken != nullptr) OnCut(shard, taken);
   Feed([this, state](Time now, ServerEffects* more) {
     if (copies_.contains(state.shard())) core_->OnCopies({&state, 1}, now, more);
+  });
+}
+
+void SimServer::SendToCopy(CopyCore::Send send) {
+  SimServer* const to = world_->MachineOf(send.server);
+  if (to == nullptr) return;
+  CopyMessage& message = send.message;
+  const uint32_t shard = message.shard;
+  auto* const steps = std::get_if<CopyMessage::Steps>(&message.what);
+  if (auto* has = std::get_if<CopyMessage::Has>(&message.what);
+      has != nullptr && world_->faults().bug == CopyBug::kKeepDiverged && has->entries > 0) {
+    has->log_epoch = message.epoch;
+  }
+  if (steps != nullptr && world_->faults().bug == CopyBug::kSkipStep &&
+      !steps->steps.entries.empty() && chance_.Happens(0.2)) {
+    for (Bytes& payload : steps->steps.entries.back().payloads) {
+      payload = Bytes::Adopt(std::vector<std::byte>(payload.size()));
+    }
+  }
+  const bool image = std::holds_alternative<CopyMessage::Image>(message.what);
+  const bool leads = image || steps != nullptr;
+  SimServer* const follower = leads ? to : this;
+  const Following& following = follower->follows_[shard];
+  const uint64_t stream = following.stream;
+  if (stream == 0 || following.server != (leads ? server() : send.server)) return;
+  const int64_t parts = image ? chance_.Between(1, kMostImageParts) : 1;
+  world_->outcome().images_in_parts += parts > 1;
+  for (int64_t part = 1; part <= parts; ++part) {
+    const bool slow = image && world_->queue().now() < world_->scenario().network.heals_at;
+    const Duration pause =
+        slow ? chance_.Between(Duration(0), world_->faults().image_pause) : Duration(0);
+    world_->Carry(
+        {machine_, to->machine_, StreamOf(shard)}, pause,
+        [=, from = server(), last = part == parts] {
+          if (follower->follows_[shard].stream != stream) return;
+          last ? to->OnCopyMessage(from, message) : to->OnImagePart(message);
+        },
+        [=] { follower->LoseStream(shard, stream); });
+  }
+}
+
+// A stream that loses a message breaks, and nothing more comes on it.
+void SimServer::LoseStream(uint32_t shard, uint64_t stream) {
+  const auto at = follows_.find(shard);
+  if (at == follows_.end() || stream == 0 || at->second.stream != stream) return;
+  at->second.stream = 0;
+  if (const auto begun = std::exchange(at->second.begun, std::nullopt)) {
+    ++world_->outcome().images_broken_off;
+    if (world_->faults().bug == CopyBug::kTakeHalfImage)
+      OnCopyMessage(at->second.server, HalfOf(*begun));
+  }
+  ReachLater(shard);
+}
+
+void SimServer::ReachLater(uint32_t shard) {
+  world_->queue().After(chance_.Between(std::chrono::milliseconds(1), kServerSilence / 2),
+                        [=, this, life = life_] {
+                          if (life == life_) WhenAwake([=, this] { ReachLeadingCopy(shard); });
+                        });
+}
+
+void SimServer::ReachLeadingCopy(uint32_t shard) {
+  const auto at = follows_.find(shard);
+  const auto copy = copies_.find(shard);
+  if (at == follows_.end() || copy == copies_.end()) return;
+  if (at->second.server == 0 || at->second.stream != 0) return;
+  const SimServer* const leader = world_->MachineOf(at->second.server);
+  if (leader == nullptr || world_->AreCut(machine_, leader->machine_) ||
+      world_->AreCut(leader->machine_, machine_)) {
+    return ReachLater(shard);
+  }
+  at->second.stream = ++streams_;
+  copy->second->OnReached(world_->queue().now());
+}
+
+void SimServer::OnImagePart(const CopyMessage& message) {
+  WhenAwake([=, this] {
+    const auto at = copies_.find(message.shard);
+    if (at == copies_.end()) return;
+    follows_[message.shard].begun = message;
+    at->second->OnPart(world_->queue().now());
+    Flush(message.shard);
   });
 }
 

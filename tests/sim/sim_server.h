@@ -38,6 +38,7 @@ enum class CopyBug {
   kSkipStep,          // a step reaches a copy without its gradients, and nobody notices
   kKeepDiverged,      // a copy goes on with a journal that is no beginning of the leader's
   kBelieveRestarted,  // a copy read from a disk that lost power counts as in sync
+  kTakeHalfImage,     // an image of which the last parts did not come is taken for a whole one
   kIgnoreStore,       // a server leads although another one took the lead
 };
 
@@ -81,6 +82,12 @@ class SimServer {
     uint32_t to = 0;    // machine
     uint64_t life = 0;  // of that machine
   };
+  // How a copy hears the leading copy.
+  struct Following {
+    uint32_t server = 0;               // 0: it leads itself
+    uint64_t stream = 0;               // 0: there is none
+    std::optional<CopyMessage> begun;  // an image of which only the first parts have come
+  };
 
   // Runs it when this process is awake; never, if it dies before.
   void WhenAwake(std::function<void()> action);
@@ -98,6 +105,12 @@ class SimServer {
   void BreakLink();
   void LoseLink(uint64_t id, SimServer* leader);
   void Flush(uint32_t shard);
+  // An image goes in parts, between which something may happen.
+  void SendToCopy(CopyCore::Send send);
+  void LoseStream(uint32_t shard, uint64_t stream);
+  void ReachLater(uint32_t shard);
+  void ReachLeadingCopy(uint32_t shard);
+  void OnImagePart(const CopyMessage& message);
   void OnCut(uint32_t shard, std::shared_ptr<const ShardCut> cut);
   void WritePart(const effect::WritePart& part);
   void SaveImageLater(uint32_t shard, ShardImage image);
@@ -124,6 +137,8 @@ class SimServer {
   // The process.
   std::unique_ptr<ServerCore> core_;
   std::map<uint32_t, std::unique_ptr<CopyCore>> copies_;
+  std::map<uint32_t, Following> follows_;  // by shard
+  uint64_t streams_ = 0;                   // that its copies had to leading copies
   HeldCuts cuts_;
   std::map<uint32_t, uint64_t> due_;  // by shard: the image of what it has now that is to be saved
   uint64_t images_ = 0;

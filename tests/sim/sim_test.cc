@@ -65,6 +65,8 @@ TEST(Simulation, RandomRunsKeepEveryPromise) {
     total.leaves += outcome.leaves;
     total.workers_cut_off += outcome.workers_cut_off;
     total.quarantined += outcome.quarantined;
+    total.images_in_parts += outcome.images_in_parts;
+    total.images_broken_off += outcome.images_broken_off;
   }
   std::cout << range.seeds << " runs: " << total.counts.pushes_made << " pushes, "
             << total.counts.pulls_checked << " pulls and " << total.counts.cuts_checked
@@ -73,7 +75,8 @@ TEST(Simulation, RandomRunsKeepEveryPromise) {
             << total.workers_cut_off << " workers cut off, " << total.quarantined
             << " in quarantine, " << total.promotions << " copies promoted, " << total.takeovers
             << " leaderships of runs, " << total.moves << " shards moved, " << total.images
-            << " images, " << total.resent << " resent\n";
+            << " images, " << total.images_in_parts << " went to other copies in parts, "
+            << total.images_broken_off << " of them broke off, " << total.resent << " resent\n";
   if (range.seeds < 300) return;  // the rarest do not come in fewer
   // The faults happened: a run in which nothing goes wrong proves little.
   EXPECT_GT(total.counts.cuts_checked, range.seeds);
@@ -87,6 +90,8 @@ TEST(Simulation, RandomRunsKeepEveryPromise) {
   EXPECT_GT(total.leaves, range.seeds / 50);
   EXPECT_GT(total.workers_cut_off, range.seeds / 4);
   EXPECT_GT(total.quarantined, range.seeds / 20);
+  EXPECT_GT(total.images_in_parts, range.seeds / 4);
+  EXPECT_GT(total.images_broken_off, range.seeds / 100);
 }
 
 RunOutcome CalmRun(const Scenario& scenario) {
