@@ -1,6 +1,8 @@
 #include "tests/sim/oracle.h"
 
 #include <algorithm>
+#include <functional>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
@@ -46,7 +48,20 @@ std::string Oracle::Name(uint32_t member) const {
   return absl::StrCat("worker ", key.worker(), ".", key.incarnation(), " (member ", member, ")");
 }
 
+void Oracle::Deal(const Batch& batch, uint32_t member) {
+  const auto [at, first] = holders_.try_emplace(batch, member);
+  if (first) return;
+  const uint32_t holder = std::exchange(at->second, member);
+  ++counts_.dealt_again;
+  if (!members_[holder].in) return;
+  Breach(absl::StrCat("batch ", batch.second, " of epoch ", batch.first, " is dealt to ",
+                      Name(member), ", and ", Name(holder), " has it"));
+}
+
 void Oracle::Dealt(const Segment& segment) {
+  counts_.passes += segment.epoch() > epoch_;
+  counts_.uneven +=
+      std::ranges::adjacent_find(segment.steps(), std::not_equal_to()) != segment.steps().end();
   epoch_ = std::max(epoch_, segment.epoch());
   uint32_t steps = 1;  // in a clock, of the member with the most
   for (const uint32_t each : segment.steps()) steps = std::max(steps, each);
@@ -70,7 +85,7 @@ void Oracle::Dealt(const Segment& segment) {
       const Batch batch(segment.epoch(), share.batches(i));
       books->steps[segment.first_clock() + static_cast<uint32_t>(i) / of_clock + 1].push_back(
           batch);
-      dealt_.insert(batch);
+      Deal(batch, static_cast<uint32_t>(books - members_.data()));
     }
   }
 }
@@ -452,11 +467,13 @@ void Oracle::CheckBatches(const std::map<uint32_t, Applied>& applied, bool drain
       if (in) seen.insert(batches.begin(), batches.end());
     }
   }
-  for (uint32_t epoch = 0; epoch <= epoch_; ++epoch) {
+  const auto epochs = static_cast<uint32_t>(scenario_.config.train().epochs());
+  for (uint32_t epoch = 0; epoch < epochs; ++epoch) {
     for (uint32_t index = 0; index < scenario_.batches_per_epoch; ++index) {
       if (seen.count({epoch, index})) continue;
-      Breach(absl::StrCat("batch ", index, " of epoch ", epoch, " was ",
-                          dealt_.count({epoch, index}) ? "dealt and not done" : "never dealt"));
+      Breach(
+          absl::StrCat("batch ", index, " of epoch ", epoch, " was ",
+                       holders_.contains({epoch, index}) ? "dealt and not done" : "never dealt"));
     }
   }
 }

@@ -70,6 +70,9 @@ class Oracle {
     uint64_t waited = 0;           // pulls whose worker was ahead of the slowest
     uint64_t late = 0;             // pulls whose weights lacked a late worker's clock
     uint64_t changes_checked = 0;  // slices of which only what changed had come
+    uint64_t passes = 0;           // over the data, after which another one began
+    uint64_t uneven = 0;           // segments in which some workers take more steps than others
+    uint64_t dealt_again = 0;      // batches, because the worker that had them was out
   };
   const Counts& counts() const { return counts_; }
 
@@ -127,9 +130,11 @@ class Oracle {
                      std::span<const float> weights);
   void CheckCutStates(const std::string& where, const OrderedCut& cut, uint32_t shard,
                       const ShardSnapshot& snapshot);
+  // A batch is dealt again only if the worker that had it is out.
+  void Deal(const Batch& batch, uint32_t member);
   // Notes the push, which is next in order, and whether the shard may hear it.
   void CountSoundness(const Push& push, Soundness* soundness, MadePush* made);
-  // Every batch of every epoch that was dealt is in, but for those that came back too late.
+  // Every batch of every epoch is in, but for those that came back too late.
   void CheckBatches(const std::map<uint32_t, Applied>& applied, bool drained);
   void CheckWholeMessages(const std::map<uint32_t, Applied>& applied);
   // initial - weights + residuals == all gradients of clocks up to `clock`.
@@ -145,9 +150,9 @@ class Oracle {
   std::vector<MemberBooks> members_;
   std::map<std::pair<uint32_t, uint32_t>, uint32_t> numbers_;  // (worker, incarnation) -> member
   std::map<uint64_t, OrderedCut> cuts_;
-  std::set<Batch> dealt_;
-  std::set<Batch> late_;  // left undone when the next epoch had begun
-  uint32_t epoch_ = 0;    // the latest
+  std::map<Batch, uint32_t> holders_;  // the member to which a batch was dealt last
+  std::set<Batch> late_;               // left undone when the next epoch had begun
+  uint32_t epoch_ = 0;                 // the latest
   uint64_t last_step_ = 0;
   bool any_quarantined_ = false;
   std::set<uint64_t> ends_;  // last clocks of segments

@@ -51,6 +51,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(PlantedBug{"AcknowledgesBeforeCopiesHaveIt", CopyBug::kDontWait},
                     PlantedBug{"PromotesACopyThatLags", CopyBug::kPromoteLagging},
                     PlantedBug{"ForgetsTheSegmentsOfTheRecord", CopyBug::kForgetLedger},
+                    PlantedBug{"DealsBatchesTwice", CopyBug::kDealAgain},
                     PlantedBug{"TwoLeadersUnderOneEpoch", CopyBug::kSameEpoch},
                     PlantedBug{"ForgetsOrdersOfTheRecord", CopyBug::kForgetOrders},
                     PlantedBug{"ForgetsAMemberOfTheRecord", CopyBug::kForgetMembers},

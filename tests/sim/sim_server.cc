@@ -339,6 +339,11 @@ void SimServer::Carry(ServerEffect effect) {
       record->mutable_members()->RemoveLast();
     if (bug == CopyBug::kForgetCheckpoint) record->clear_under_way();
     if (bug == CopyBug::kForgetLedger) record->mutable_ledger()->clear_dealt();
+    if (bug == CopyBug::kDealAgain && record->has_ledger()) {
+      auto* const remaining = record->mutable_ledger()->mutable_position()->mutable_remaining();
+      remaining->Clear();
+      remaining->Add()->set_count(world_->scenario().batches_per_epoch);
+    }
     if (bug == CopyBug::kSameEpoch && write->record.has_plan()) {
       for (int s = 0; s < write->record.shards_size(); ++s) {
         write->record.mutable_shards(s)->set_epoch(1);

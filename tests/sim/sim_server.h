@@ -33,6 +33,7 @@ enum class CopyBug {
   kForgetOrders,      // the stored record lacks the orders
   kForgetMembers,     // the stored record lacks a worker
   kForgetCheckpoint,  // the stored record lacks the checkpoint under way
+  kDealAgain,         // the stored record has every batch of the pass as still to be dealt
   kForgetLedger,      // the stored record lacks the segments that were dealt last
   kTellUnstored,      // orders are given before the record is stored
   kSkipStep,          // a step reaches a copy without its gradients, and nobody notices

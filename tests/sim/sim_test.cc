@@ -56,6 +56,9 @@ TEST(Simulation, RandomRunsKeepEveryPromise) {
     total.counts.pulls_checked += outcome.counts.pulls_checked;
     total.counts.late += outcome.counts.late;
     total.counts.cuts_checked += outcome.counts.cuts_checked;
+    total.counts.passes += outcome.counts.passes;
+    total.counts.uneven += outcome.counts.uneven;
+    total.counts.dealt_again += outcome.counts.dealt_again;
     total.deaths += outcome.deaths;
     total.promotions += outcome.promotions;
     total.takeovers += outcome.takeovers;
@@ -71,8 +74,10 @@ TEST(Simulation, RandomRunsKeepEveryPromise) {
   std::cout << range.seeds << " runs: " << total.counts.pushes_made << " pushes, "
             << total.counts.pulls_checked << " pulls and " << total.counts.cuts_checked
             << " cuts checked, " << total.counts.late << " pulls went on without late workers, "
-            << total.deaths << " servers died, " << total.leaves << " left, "
-            << total.workers_cut_off << " workers cut off, " << total.quarantined
+            << total.counts.passes << " passes over the data gave way to the next, "
+            << total.counts.uneven << " segments were uneven, " << total.counts.dealt_again
+            << " batches dealt again, " << total.deaths << " servers died, " << total.leaves
+            << " left, " << total.workers_cut_off << " workers cut off, " << total.quarantined
             << " in quarantine, " << total.promotions << " copies promoted, " << total.takeovers
             << " leaderships of runs, " << total.moves << " shards moved, " << total.images
             << " images, " << total.images_in_parts << " went to other copies in parts, "
@@ -82,6 +87,9 @@ TEST(Simulation, RandomRunsKeepEveryPromise) {
   EXPECT_GT(total.counts.cuts_checked, range.seeds);
   EXPECT_GT(total.counts.pulls_checked, (range.late ? 20 : 40) * range.seeds);
   EXPECT_GT(total.counts.late, range.seeds);
+  EXPECT_GT(total.counts.passes, range.seeds / 4);
+  EXPECT_GT(total.counts.uneven, range.seeds / 50);
+  EXPECT_GT(total.counts.dealt_again, range.seeds / 4);
   EXPECT_GT(total.resent, range.seeds);
   EXPECT_GT(total.deaths, range.seeds / 2);
   EXPECT_GT(total.promotions, range.seeds / 4);
