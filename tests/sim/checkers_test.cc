@@ -122,7 +122,7 @@ TEST_P(CheckersCanFail, AndSayWhy) {
                     auto [scenario, faults] = make(seed);
                     scenario.sabotage = sabotage;
                     scenario.disk_fault = disk;
-                    return RunWorld(scenario, faults, false).Run();
+                    return Simulate(scenario, faults, false);
                   },
                   &last),
               testing::Contains(testing::HasSubstr(found)));
@@ -194,7 +194,7 @@ std::vector<std::string> RunsThatLoseWeights(Sabotage sabotage, const std::strin
     RunFaults faults = OneServer();
     faults.kills = 10;
     faults.kills_workers = true;
-    return RunWorld(scenario, faults, false).Run();
+    return Simulate(scenario, faults, false);
   });
 }
 
@@ -217,7 +217,7 @@ TEST_P(LossyBooksCanFail, AndSayWhy) {
   Scenario scenario = CalmScenario(1, 2, 1);
   scenario.config.mutable_compression()->mutable_push()->mutable_topk()->set_density(0.05);
   scenario.sabotage = GetParam();
-  EXPECT_THAT(RunWorld(scenario, OneServer(), false).Run().breaches,
+  EXPECT_THAT(Simulate(scenario, OneServer(), false).breaches,
               testing::Contains(testing::HasSubstr("applied and kept to")));
 }
 

@@ -1,6 +1,7 @@
 #include "tests/sim/oracle.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <utility>
 
@@ -48,7 +49,53 @@ std::string Oracle::Name(uint32_t member) const {
   return absl::StrCat("worker ", key.worker(), ".", key.incarnation(), " (member ", member, ")");
 }
 
+void Oracle::GoOnFrom(const Oracle& other, const CheckpointManifest& manifest,
+                      const std::vector<ShardSnapshot>& shards) {
+  members_ = other.members_;
+  for (MemberBooks& books : members_) books.in = false;
+  numbers_ = other.numbers_;
+  holders_ = other.holders_;
+  late_ = other.late_;
+  any_quarantined_ = other.any_quarantined_;
+  counts_ = other.counts_;
+  epoch_ = manifest.epoch();
+  last_step_ = manifest.steps();
+  ends_ = {manifest.clock()};
+  placement_ = manifest.placement();
+  Earlier& earlier = earlier_.emplace();
+  earlier.members = static_cast<uint32_t>(members_.size());
+  earlier.placement = manifest.placement();
+  earlier.clock = manifest.clock();
+  earlier.epoch = manifest.epoch();
+  for (const BatchStretch& stretch : manifest.remaining()) {
+    for (uint32_t i = 0; i < stretch.count(); ++i)
+      earlier.remaining.insert(stretch.first() + i * std::max(1u, stretch.step()));
+  }
+  if (scenario_.smooth) return;
+  for (const ShardSnapshot& shard : shards) {
+    for (const SliceSnapshot& slice : shard.slices) {
+      const Applied applied = ReadRegister(AsFloats(slice.weights));
+      for (uint32_t i = 0; i < kRegister; ++i) earlier.has[slice.id][i] = applied[i] != 0;
+    }
+  }
+}
+
+void Oracle::Loaded(const WorkerKey& key, uint32_t slice, std::span<const float> state) {
+  // Each worker saved the clock of the checkpoint; the states of several may have been added up.
+  const auto clock = static_cast<float>(earlier_->clock);
+  if (state.empty()) return Breach("a worker begins with a state that is empty");
+  if (state.front() > 0 && std::fmod(state.front(), clock) == 0) return;
+  Breach(absl::StrCat("worker ", key.worker(), " begins slice ", slice, " with a state of clock ",
+                      state.front(), ", not ", clock));
+}
+
 void Oracle::Deal(const Batch& batch, uint32_t member) {
+  if (earlier_ &&
+      (batch.first < earlier_->epoch ||
+       (batch.first == earlier_->epoch && !earlier_->remaining.contains(batch.second)))) {
+    Breach(absl::StrCat("batch ", batch.second, " of epoch ", batch.first, " is dealt to ",
+                        Name(member), ", and was done in the checkpoint"));
+  }
   const auto [at, first] = holders_.try_emplace(batch, member);
   if (first) return;
   const uint32_t holder = std::exchange(at->second, member);
@@ -260,9 +307,17 @@ uint64_t Oracle::Whole(uint64_t clock) const {
   return after == ends_.begin() ? 0 : *std::prev(after);
 }
 
+bool Oracle::Carries(uint32_t member, uint64_t clock, uint32_t slice) const {
+  if (!earlier_ || member >= earlier_->members) return fragments_->Carries(clock, slice);
+  return Fragments(earlier_->placement, static_cast<uint32_t>(scenario_.config.local().fragments()))
+      .Carries(clock, slice);
+}
+
 const Oracle::MadePush* Oracle::Find(uint32_t member, uint64_t clock, uint32_t slice) const {
   const MemberBooks& books = members_[member];
-  const uint32_t shard = placement_.slices(static_cast<int>(slice)).shard();
+  const Placement& placement =
+      earlier_ && member < earlier_->members ? earlier_->placement : placement_;
+  const uint32_t shard = placement.slices(static_cast<int>(slice)).shard();
   auto pushes = books.pushes.find(shard);
   if (pushes == books.pushes.end()) return nullptr;
   for (auto it = pushes->second.rbegin(); it != pushes->second.rend(); ++it) {
@@ -309,9 +364,22 @@ void Oracle::CheckBases(const std::string& where, uint32_t slice, const Applied&
   }
 }
 
+void Oracle::CheckEarlier(const std::string& where, uint32_t slice, const Applied& applied) {
+  if (!earlier_) return;
+  const Marks& has = earlier_->has[slice];
+  for (uint32_t i = 0; i < earlier_->members * kClocks; ++i) {
+    if ((applied[i] != 0) == has[i]) continue;
+    Breach(absl::StrCat(
+        where, ": clock ", i % kClocks + 1, " of ", Name(i / kClocks), " in slice ", slice,
+        has[i] ? " is lost, and the checkpoint had it" : " is in, and the checkpoint had it not"));
+    return;
+  }
+}
+
 void Oracle::CheckSlice(const std::string& where, uint32_t slice, std::span<const float> weights) {
   const Applied applied = ReadRegister(weights);
   CheckBases(where, slice, applied);
+  CheckEarlier(where, slice, applied);
   std::vector<float> expected(weights.size() - kRegister, kInitial);
   for (uint32_t i = 0; i < kRegister; ++i) {
     if (applied[i] == 0) continue;
@@ -433,6 +501,8 @@ void Oracle::CheckWholeMessages(const std::map<uint32_t, Applied>& applied) {
       const uint64_t below = members_[m].acknowledged[shard];
       for (const auto& [seq, push] : pushes) {
         if (push.poisoned || push.slices.empty()) continue;
+        // The checkpoint decides what is in of an earlier run.
+        if (earlier_ && m < earlier_->members) continue;
         int in = 0;
         for (uint32_t slice : push.slices) {
           in += applied.at(slice)[RegisterAt(m, push.clock)] != 0;
@@ -458,8 +528,9 @@ void Oracle::CheckBatches(const std::map<uint32_t, Applied>& applied, bool drain
   std::set<Batch> seen = late_;
   for (uint32_t m = 0; m < members_.size(); ++m) {
     for (const auto& [clock, batches] : members_[m].steps) {
+      if (earlier_ && m < earlier_->members && clock > earlier_->clock) break;
       const bool in = std::all_of(applied.begin(), applied.end(), [&](const auto& slice) {
-        if (!fragments_->Carries(clock, slice.first)) return true;
+        if (!Carries(m, clock, slice.first)) return true;
         const MadePush* push = Find(m, clock, slice.first);
         if (push != nullptr && push->poisoned) return true;
         return slice.second[RegisterAt(m, clock)] != 0;

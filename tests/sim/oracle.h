@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "net/message.h"
+#include "proto/checkpoint.pb.h"
 #include "proto/control.pb.h"
 #include "proto/model.pb.h"
 #include "server/coordinator/data_ledger.h"
@@ -44,6 +45,12 @@ class Oracle {
   void Answered(const Message& message, uint32_t server);
   void CutOrdered(const TakeCheckpoint& command);
   void CutTaken(uint32_t shard, const ShardCut& cut);
+
+  // This run goes on from a checkpoint of the other, with these parts.
+  void GoOnFrom(const Oracle& other, const CheckpointManifest& manifest,
+                const std::vector<ShardSnapshot>& shards);
+  // A worker begins with what the checkpoint has of it.
+  void Loaded(const WorkerKey& key, uint32_t slice, std::span<const float> state);
 
   // The answer to a pull with the weights that the shard has then, and the weights that a worker
   // has once it installed the answer: where only what changed travels, they are the same all the
@@ -117,6 +124,8 @@ class Oracle {
   std::string Name(uint32_t member) const;
   // Reads the register of a slice.
   Applied ReadRegister(std::span<const float> weights) const;
+  // Whether the member's push of the clock has the slice.
+  bool Carries(uint32_t member, uint64_t clock, uint32_t slice) const;
   // The push of that member, clock and slice; null when none was made.
   const MadePush* Find(uint32_t member, uint64_t clock, uint32_t slice) const;
   void CheckPull(uint32_t shard, const Message& message);
@@ -124,6 +133,8 @@ class Oracle {
   uint64_t Whole(uint64_t clock) const;
   // Each update that is in was computed from weights whose updates are in, too.
   void CheckBases(const std::string& where, uint32_t slice, const Applied& applied);
+  // Of an earlier run's updates, exactly those of the checkpoint are in.
+  void CheckEarlier(const std::string& where, uint32_t slice, const Applied& applied);
   // Registers agree with contents, and nothing is in that was never made or was refused.
   void CheckSlice(const std::string& where, uint32_t slice, std::span<const float> weights);
   void CheckCutSlice(const std::string& where, const OrderedCut& cut, uint32_t slice,
@@ -155,6 +166,16 @@ class Oracle {
   uint32_t epoch_ = 0;                 // the latest
   uint64_t last_step_ = 0;
   bool any_quarantined_ = false;
+  // Of the run whose checkpoint this run goes on from. The first members are its own.
+  struct Earlier {
+    uint32_t members = 0;
+    Placement placement;
+    uint64_t clock = 0;             // of the checkpoint
+    uint32_t epoch = 0;             // likewise
+    std::set<uint32_t> remaining;   // batches of that epoch that are still to be dealt
+    std::map<uint32_t, Marks> has;  // by slice: the updates that are in the checkpoint
+  };
+  std::optional<Earlier> earlier_;
   std::set<uint64_t> ends_;  // last clocks of segments
   // Lossy codecs: sums of gradients by slice and clock; residuals by slice and member.
   std::map<uint32_t, std::map<uint64_t, std::vector<float>>> accumulated_;

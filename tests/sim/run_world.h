@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -36,6 +37,9 @@ struct RunFaults {
   int store_outages = 0;
   double lost_answers = 0;  // of the store
   Duration image_pause{};   // the longest between two parts of an image for another copy
+  // Not 0: all processes end then, and another run goes on from the last checkpoint, if there is
+  // one. It also does that once a run was drained.
+  Duration given_up_after{};
   int leaves = 0;
   int rebalances = 0;
   CopyBug bug = CopyBug::kNone;
@@ -49,6 +53,7 @@ struct RunOutcome {
   Duration took{};
   uint64_t resent = 0, deaths = 0, promotions = 0, takeovers = 0, moves = 0, images = 0;
   uint64_t leaves = 0, workers_cut_off = 0, quarantined = 0;
+  uint64_t resumed = 0;
   uint64_t images_in_parts = 0, images_broken_off = 0;  // of those for other copies
   std::vector<std::string> trace;
 };
@@ -57,8 +62,12 @@ struct RunOutcome {
 class RunWorld final : public World {
  public:
   RunWorld(const Scenario& scenario, const RunFaults& faults, bool trace);
+  // Goes on from the last checkpoint of `earlier`. REQUIRES: earlier.MayGoOn().
+  RunWorld(const Scenario& scenario, const RunFaults& faults, bool trace, const RunWorld& earlier);
   ~RunWorld() override;
   RunOutcome Run();
+  // It has run, was given up or drained, and has a checkpoint.
+  bool MayGoOn() const;
 
   void Ask(Worker* worker, ControlRequest request, Answered answer) override;
   void SendToShard(Worker* worker, uint32_t machine, uint32_t shard,
@@ -94,6 +103,11 @@ class RunWorld final : public World {
   // `placement`: null if the server stopped to lead right after the order.
   void Ordered(const ShardOrderTo& order, std::shared_ptr<const Placement> placement);
   void CutTaken(uint32_t shard, const ShardCut& cut);
+  // The run's leader begins to write the part; and has sealed the checkpoint, with the parts that
+  // were written last.
+  void PartWritten(uint32_t shard, std::shared_ptr<const ShardCut> cut) { parts_[shard] = cut; }
+  void Sealed(const CheckpointManifest& manifest);
+  const CoordinatorOptions& coordinator() const { return coordinator_; }
   void Mix(uint64_t value);
   RunOutcome& outcome() { return outcome_; }
 
@@ -107,6 +121,8 @@ class RunWorld final : public World {
 
   void Attempt(Worker* worker, const ControlRequest& request, std::shared_ptr<bool> answered,
                Answered answer);
+  // Also in the earlier run.
+  size_t started() const { return started_before_ + workers_.size(); }
   void StartProcess();
   void PlanMisfortunes();
   Worker* AnyWorker();  // null: none trains
@@ -144,11 +160,18 @@ class RunWorld final : public World {
   uint64_t last_segment_ = 0, last_checkpoint_ = 0;
   std::shared_ptr<const Placement> placement_;  // as a leader last had it
   std::set<uint32_t> cut_taken_;
+  std::map<uint32_t, std::shared_ptr<const ShardCut>> parts_;  // by shard
+  std::optional<CheckpointManifest> sealed_;                   // the last one, with its parts
+  std::vector<ShardSnapshot> sealed_parts_;
+  CoordinatorOptions coordinator_;
+  size_t started_before_ = 0;
   int answer_kills_ = 0;  // that are left
   Time start_{};
   RunOutcome outcome_;
 };
 
+// Runs the scenario, and where the faults say so a second run that goes on from a checkpoint.
+RunOutcome Simulate(const Scenario& scenario, const RunFaults& faults, bool trace);
 // One server, to which nothing happens.
 RunFaults OneServer();
 // Everything drawn from the seed.

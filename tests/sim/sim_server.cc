@@ -111,7 +111,7 @@ void SimServer::Boot(bool begins) {
   options.begins = begins;
   options.was_part = !begins && !run_id_.empty();
   options.may_lead = world_->faults().shared_store || machine_ == 0;
-  options.leader.coordinator.config = world_->scenario().config;
+  options.leader.coordinator = world_->coordinator();
   options.leader.copies = world_->faults().copies;
   options.leader.servers = static_cast<size_t>(world_->faults().machines);
   options.leader.patience = kServerSilence;
@@ -393,20 +393,23 @@ void SimServer::Carry(ServerEffect effect) {
       });
     });
   } else if (const auto* part = std::get_if<effect::WritePart>(&effect)) {
+    world_->PartWritten(part->shard, cuts_.Find(part->checkpoint, part->shard));
     WritePart(*part);
   } else if (auto* seal = std::get_if<effect::SealCheckpoint>(&effect)) {
     const uint64_t id = seal->manifest.id();
-    world_->queue().After(chance_.Between(Duration(0), std::chrono::milliseconds(20)), [=, this] {
-      if (life != life_) return;
-      SealedCheckpoint written;
-      written.info.set_id(id);
-      absl::StatusOr<SealedCheckpoint> sealed = written;
-      if (chance_.Happens(world_->scenario().failed_checkpoints))
-        sealed = absl::ResourceExhaustedError("disk full");
-      Feed([=, this](Time now, ServerEffects* effects) {
-        core_->OnSealed(id, sealed, now, effects);
-      });
-    });
+    world_->queue().After(chance_.Between(Duration(0), std::chrono::milliseconds(20)),
+                          [=, this, manifest = std::move(seal->manifest)] {
+                            if (life != life_) return;
+                            SealedCheckpoint written;
+                            written.info.set_id(id);
+                            absl::StatusOr<SealedCheckpoint> sealed = written;
+                            if (chance_.Happens(world_->scenario().failed_checkpoints))
+                              sealed = absl::ResourceExhaustedError("disk full");
+                            if (sealed.ok()) world_->Sealed(manifest);
+                            Feed([=, this](Time now, ServerEffects* effects) {
+                              core_->OnSealed(id, sealed, now, effects);
+                            });
+                          });
   } else if (const auto* news = std::get_if<effect::News>(&effect)) {
     if (news->text.find("in place of") != std::string::npos) ++world_->outcome().promotions;
     if (news->text.find(" moved from server ") != std::string::npos) ++world_->outcome().moves;

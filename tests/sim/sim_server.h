@@ -29,6 +29,7 @@ enum class CopyBug {
   kNone,
   kDontWait,          // a leading copy acknowledges before the copies in sync have it
   kPromoteLagging,    // a copy is reported as caught up before it is
+  kDealAll,           // a run goes on from a checkpoint with every batch of the pass to be dealt
   kSameEpoch,         // a promoted copy keeps the epoch of the one before
   kForgetOrders,      // the stored record lacks the orders
   kForgetMembers,     // the stored record lacks a worker

@@ -47,7 +47,7 @@ TEST(Simulation, RandomRunsKeepEveryPromise) {
   for (uint64_t seed = range.first; seed < range.first + range.seeds; ++seed) {
     auto [scenario, faults] = RandomRun(seed);
     if (range.late) MakeLate(&scenario.config);
-    const RunOutcome outcome = RunWorld(scenario, faults, false).Run();
+    const RunOutcome outcome = Simulate(scenario, faults, false);
     if (!outcome.breaches.empty()) {
       ADD_FAILURE() << Failure(scenario, faults);
       if (++failures == 3) break;
@@ -68,10 +68,12 @@ TEST(Simulation, RandomRunsKeepEveryPromise) {
     total.leaves += outcome.leaves;
     total.workers_cut_off += outcome.workers_cut_off;
     total.quarantined += outcome.quarantined;
+    total.resumed += outcome.resumed;
     total.images_in_parts += outcome.images_in_parts;
     total.images_broken_off += outcome.images_broken_off;
   }
-  std::cout << range.seeds << " runs: " << total.counts.pushes_made << " pushes, "
+  std::cout << range.seeds << " runs, " << total.resumed
+            << " of them twice, from a checkpoint: " << total.counts.pushes_made << " pushes, "
             << total.counts.pulls_checked << " pulls and " << total.counts.cuts_checked
             << " cuts checked, " << total.counts.late << " pulls went on without late workers, "
             << total.counts.passes << " passes over the data gave way to the next, "
@@ -97,19 +99,18 @@ TEST(Simulation, RandomRunsKeepEveryPromise) {
   EXPECT_GT(total.images, range.seeds / 4);
   EXPECT_GT(total.leaves, range.seeds / 50);
   EXPECT_GT(total.workers_cut_off, range.seeds / 4);
+  EXPECT_GT(total.resumed, range.seeds / 20);
   EXPECT_GT(total.quarantined, range.seeds / 20);
   EXPECT_GT(total.images_in_parts, range.seeds / 4);
   EXPECT_GT(total.images_broken_off, range.seeds / 100);
 }
 
-RunOutcome CalmRun(const Scenario& scenario) {
-  return RunWorld(scenario, OneServer(), false).Run();
-}
+RunOutcome CalmRun(const Scenario& scenario) { return Simulate(scenario, OneServer(), false); }
 
 TEST(Simulation, TheSameSeedIsTheSameRun) {
   const auto run = [](uint64_t seed, bool trace) {
     const auto [scenario, faults] = RandomRun(seed);
-    return RunWorld(scenario, faults, trace).Run().hash;
+    return Simulate(scenario, faults, trace).hash;
   };
   std::set<uint64_t> hashes;
   for (uint64_t seed = 1; seed <= 30; ++seed) {
@@ -156,7 +157,7 @@ TEST(Simulation, WhereShardsLieAndWhoDiesDoesNotShowInTheBits) {
     faults.kills = 2;
     faults.rebalances = 4;
     EXPECT_EQ(Failure(scenario, faults), "");
-    const RunOutcome outcome = RunWorld(scenario, faults, false).Run();
+    const RunOutcome outcome = Simulate(scenario, faults, false);
     EXPECT_EQ(outcome.weights, calm.weights) << "schedule " << schedule;
     moves += outcome.moves;
     deaths += outcome.deaths;
@@ -235,7 +236,7 @@ TEST(Simulation, AServerThatIsStartedAgainHasTheSameBits) {
     RunFaults faults = seed % 5 < 2 ? RunFaults() : OneServer();
     faults.kills = 4;
     EXPECT_EQ(Failure(scenario, faults), "");
-    const RunOutcome outcome = RunWorld(scenario, faults, false).Run();
+    const RunOutcome outcome = Simulate(scenario, faults, false);
     deaths += outcome.deaths;
     promotions += outcome.promotions;
     images += outcome.images;

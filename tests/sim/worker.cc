@@ -233,6 +233,13 @@ void Worker::Do(const task::Pause& pause) {
   world_->queue().After(pause.duration, [this] { Post([this] { Done(); }); });
 }
 
+void Worker::Do(const task::RestoreState&) {
+  for (const auto& [slice, state] : core_->session().TakeLoadedState()) {
+    world_->oracle().Loaded(key_, slice, AsFloats(state));
+  }
+  Done();
+}
+
 void Worker::Do(const task::SaveState& save) {
   std::vector<std::pair<uint32_t, Bytes>> residuals;
   for (int id = 0; id < placement_.slices_size(); ++id) {
