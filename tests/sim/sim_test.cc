@@ -166,6 +166,30 @@ TEST(Simulation, WhereShardsLieAndWhoDiesDoesNotShowInTheBits) {
   EXPECT_GT(deaths, 4u);
 }
 
+// On another number of shards, with the optimizer's state.
+TEST(Simulation, ARunThatGoesOnFromACheckpointHasTheSameBits) {
+  const auto run = [](uint64_t schedule, Duration given_up_after) {
+    Scenario scenario = CalmScenario(77, 3, 0);
+    scenario.smooth = true;
+    scenario.network_seed = schedule;
+    scenario.config.mutable_optimizer()->mutable_sgd()->set_momentum(0.9);
+    scenario.config.mutable_optimizer()->mutable_sgd()->set_learning_rate(0.01);
+    RunFaults faults = OneServer();
+    faults.given_up_after = given_up_after;
+    EXPECT_EQ(Failure(scenario, faults), "");
+    return Simulate(scenario, faults, false);
+  };
+  const RunOutcome whole = run(1, Duration(0));
+  ASSERT_EQ(whole.weights.size(), 5u);
+  uint64_t resumed = 0;
+  for (uint64_t schedule = 1; schedule <= 12; ++schedule) {
+    const RunOutcome outcome = run(schedule, std::chrono::milliseconds(10 * schedule));
+    EXPECT_EQ(outcome.weights, whole.weights) << "schedule " << schedule;
+    resumed += outcome.resumed;
+  }
+  EXPECT_GT(resumed, 8u);
+}
+
 TEST(Simulation, TheComparisonOfBitsCanFail) {
   EXPECT_NE(Rescheduled(1, 4).weights, Rescheduled(2, 4).weights);
 }
