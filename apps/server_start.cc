@@ -23,7 +23,6 @@
 #include "net/link_speed.h"
 #include "net/memory_run_store.h"
 #include "proto/has_journal.h"
-#include "proto/local_steps.h"
 #include "proto/measure_of.h"
 #include "server/control/peer_client.h"
 #include "server/durability/checkpoint_files.h"
@@ -90,20 +89,7 @@ absl::Status Resume(const Arguments& arguments, ServerStart* start) {
   PSGD_RETURN_IF_ERROR(CheckGoesOn(loaded.manifest(), start->config));
   coordinator->checkpoint = std::make_shared<LoadedCheckpoint>(std::move(loaded));
   const CheckpointManifest& manifest = coordinator->checkpoint->manifest();
-  CoordinatorSnapshot& snapshot = coordinator->resume.emplace();
-  snapshot.checkpoint = manifest.id();
-  snapshot.position.epoch = manifest.epoch();
-  snapshot.position.clock = manifest.clock();
-  snapshot.position.steps = manifest.steps();
-  if (manifest.steps() == 0) {  // an earlier version wrote it
-    snapshot.position.steps = manifest.clock() * StepsOfClock(manifest.config().local());
-  }
-  snapshot.position.remaining = BatchQueue(manifest.remaining());
-  snapshot.position.repeated = manifest.repeated_batches();
-  snapshot.position.lost = manifest.lost_batches();
-  snapshot.hyper = manifest.hyper();
-  snapshot.total = manifest.total();
-  snapshot.evaluations.assign(manifest.evaluations().begin(), manifest.evaluations().end());
+  CoordinatorSnapshot& snapshot = coordinator->resume.emplace(SnapshotOf(manifest));
   PSGD_ASSIGN_OR_RETURN(const std::optional<EvalResult> own, store.EvaluationOf(manifest.id()));
   if (own && EvaluationAt(own->epoch(), snapshot.evaluations) == nullptr) {
     snapshot.evaluations.push_back(*own);

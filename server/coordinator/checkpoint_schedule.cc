@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "proto/local_steps.h"
 #include "server/coordinator/run_totals.h"
 
 namespace psgd {
@@ -33,6 +34,24 @@ CoordinatorSnapshot FromRecord(const CheckpointUnderWayRecord& record) {
 }
 
 }  // namespace
+
+CoordinatorSnapshot SnapshotOf(const CheckpointManifest& manifest) {
+  CoordinatorSnapshot snapshot;
+  snapshot.checkpoint = manifest.id();
+  snapshot.position.epoch = manifest.epoch();
+  snapshot.position.clock = manifest.clock();
+  snapshot.position.steps = manifest.steps();
+  if (manifest.steps() == 0) {  // an earlier version wrote it
+    snapshot.position.steps = manifest.clock() * StepsOfClock(manifest.config().local());
+  }
+  snapshot.position.remaining = BatchQueue(manifest.remaining());
+  snapshot.position.repeated = manifest.repeated_batches();
+  snapshot.position.lost = manifest.lost_batches();
+  snapshot.hyper = manifest.hyper();
+  snapshot.total = manifest.total();
+  snapshot.evaluations.assign(manifest.evaluations().begin(), manifest.evaluations().end());
+  return snapshot;
+}
 
 void CheckpointSchedule::GoOnFrom(uint64_t id, const LedgerPosition& position) {
   next_id_ = id + 1;

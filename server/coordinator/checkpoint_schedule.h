@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/status.h"
+#include "proto/checkpoint.pb.h"
 #include "proto/codec_config.pb.h"
 #include "proto/control.pb.h"
 #include "proto/journal.pb.h"
@@ -23,6 +24,9 @@ struct CoordinatorSnapshot {
   WorkerReport total;
   std::vector<EvalResult> evaluations;
 };
+
+// What a sealed checkpoint has of it. The name is not in force any more.
+CoordinatorSnapshot SnapshotOf(const CheckpointManifest& manifest);
 
 // At most one checkpoint is under way. An id is given once. A name belongs to the next checkpoint
 // that begins. Not thread-safe.

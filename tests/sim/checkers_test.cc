@@ -41,6 +41,10 @@ void MakeRoomFor(Sabotage sabotage, Scenario* scenario) {
     case Sabotage::kCleanPoison:
       scenario->poison = 0.2;
       break;
+    case Sabotage::kHidePoison:
+      scenario->poison = 0.2;
+      scenario->config.mutable_cluster()->set_quarantine(1);
+      break;
     case Sabotage::kKeepDead:
       scenario->crashes = 1;
       break;
@@ -118,7 +122,7 @@ TEST_P(CheckersCanFail, AndSayWhy) {
                     auto [scenario, faults] = make(seed);
                     scenario.sabotage = sabotage;
                     scenario.disk_fault = disk;
-                    return RunWorld(scenario, faults, false).Run();
+                    return Simulate(scenario, faults, false);
                   },
                   &last),
               testing::Contains(testing::HasSubstr(found)));
@@ -166,10 +170,11 @@ INSTANTIATE_TEST_SUITE_P(Checkpoints, CheckersCanFail,
                                          Breakage{Sabotage::kIgnoreMarker, "beyond its clock"},
                                          Breakage{Sabotage::kEarlyCut, "lacks clock"},
                                          Breakage{Sabotage::kChangeState, "is of clock"}));
-INSTANTIATE_TEST_SUITE_P(BadMessages, CheckersCanFail,
-                         testing::Values(Breakage{Sabotage::kRefuseSound, "refused a sound push"},
-                                         Breakage{Sabotage::kCleanPoison,
-                                                  "is in, but was not finite"}));
+INSTANTIATE_TEST_SUITE_P(
+    BadMessages, CheckersCanFail,
+    testing::Values(Breakage{Sabotage::kRefuseSound, "refused a sound push"},
+                    Breakage{Sabotage::kCleanPoison, "is in, but was not finite"},
+                    Breakage{Sabotage::kHidePoison, "but its worker was in quarantine"}));
 INSTANTIATE_TEST_SUITE_P(Membership, CheckersCanFail,
                          testing::Values(Breakage{Sabotage::kKeepDead, "the run did not end"}));
 
@@ -190,7 +195,7 @@ std::vector<std::string> RunsThatLoseWeights(Sabotage sabotage, const std::strin
     RunFaults faults = OneServer();
     faults.kills = 10;
     faults.kills_workers = true;
-    return RunWorld(scenario, faults, false).Run();
+    return Simulate(scenario, faults, false);
   });
 }
 
@@ -213,7 +218,7 @@ TEST_P(LossyBooksCanFail, AndSayWhy) {
   Scenario scenario = CalmScenario(1, 2, 1);
   scenario.config.mutable_compression()->mutable_push()->mutable_topk()->set_density(0.05);
   scenario.sabotage = GetParam();
-  EXPECT_THAT(RunWorld(scenario, OneServer(), false).Run().breaches,
+  EXPECT_THAT(Simulate(scenario, OneServer(), false).breaches,
               testing::Contains(testing::HasSubstr("applied and kept to")));
 }
 

@@ -1,6 +1,9 @@
 #include "tests/sim/oracle.h"
 
 #include <algorithm>
+#include <cmath>
+#include <functional>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
@@ -46,7 +49,66 @@ std::string Oracle::Name(uint32_t member) const {
   return absl::StrCat("worker ", key.worker(), ".", key.incarnation(), " (member ", member, ")");
 }
 
+void Oracle::GoOnFrom(const Oracle& other, const CheckpointManifest& manifest,
+                      const std::vector<ShardSnapshot>& shards) {
+  members_ = other.members_;
+  for (MemberBooks& books : members_) books.in = false;
+  numbers_ = other.numbers_;
+  holders_ = other.holders_;
+  late_ = other.late_;
+  any_quarantined_ = other.any_quarantined_;
+  counts_ = other.counts_;
+  epoch_ = manifest.epoch();
+  last_step_ = manifest.steps();
+  ends_ = {manifest.clock()};
+  placement_ = manifest.placement();
+  Earlier& earlier = earlier_.emplace();
+  earlier.members = static_cast<uint32_t>(members_.size());
+  earlier.placement = manifest.placement();
+  earlier.clock = manifest.clock();
+  earlier.epoch = manifest.epoch();
+  for (const BatchStretch& stretch : manifest.remaining()) {
+    for (uint32_t i = 0; i < stretch.count(); ++i)
+      earlier.remaining.insert(stretch.first() + i * std::max(1u, stretch.step()));
+  }
+  if (scenario_.smooth) return;
+  for (const ShardSnapshot& shard : shards) {
+    for (const SliceSnapshot& slice : shard.slices) {
+      const Applied applied = ReadRegister(AsFloats(slice.weights));
+      for (uint32_t i = 0; i < kRegister; ++i) earlier.has[slice.id][i] = applied[i] != 0;
+    }
+  }
+}
+
+void Oracle::Loaded(const WorkerKey& key, uint32_t slice, std::span<const float> state) {
+  // Each worker saved the clock of the checkpoint; the states of several may have been added up.
+  const auto clock = static_cast<float>(earlier_->clock);
+  if (state.empty()) return Breach("a worker begins with a state that is empty");
+  if (state.front() > 0 && std::fmod(state.front(), clock) == 0) return;
+  Breach(absl::StrCat("worker ", key.worker(), " begins slice ", slice, " with a state of clock ",
+                      state.front(), ", not ", clock));
+}
+
+void Oracle::Deal(const Batch& batch, uint32_t member) {
+  if (earlier_ &&
+      (batch.first < earlier_->epoch ||
+       (batch.first == earlier_->epoch && !earlier_->remaining.contains(batch.second)))) {
+    Breach(absl::StrCat("batch ", batch.second, " of epoch ", batch.first, " is dealt to ",
+                        Name(member), ", and was done in the checkpoint"));
+  }
+  const auto [at, first] = holders_.try_emplace(batch, member);
+  if (first) return;
+  const uint32_t holder = std::exchange(at->second, member);
+  ++counts_.dealt_again;
+  if (!members_[holder].in) return;
+  Breach(absl::StrCat("batch ", batch.second, " of epoch ", batch.first, " is dealt to ",
+                      Name(member), ", and ", Name(holder), " has it"));
+}
+
 void Oracle::Dealt(const Segment& segment) {
+  counts_.passes += segment.epoch() > epoch_;
+  counts_.uneven +=
+      std::ranges::adjacent_find(segment.steps(), std::not_equal_to()) != segment.steps().end();
   epoch_ = std::max(epoch_, segment.epoch());
   uint32_t steps = 1;  // in a clock, of the member with the most
   for (const uint32_t each : segment.steps()) steps = std::max(steps, each);
@@ -70,7 +132,7 @@ void Oracle::Dealt(const Segment& segment) {
       const Batch batch(segment.epoch(), share.batches(i));
       books->steps[segment.first_clock() + static_cast<uint32_t>(i) / of_clock + 1].push_back(
           batch);
-      dealt_.insert(batch);
+      Deal(batch, static_cast<uint32_t>(books - members_.data()));
     }
   }
 }
@@ -92,11 +154,27 @@ void Oracle::Made(const Message& message, bool poisoned) {
     ++counts_.pushes_made;
     it->second.clock = push.clock();
     it->second.poisoned = poisoned;
+    CountSoundness(push, &books.soundness[message.header.shard()], &it->second);
     for (const PushPart& part : push.parts()) {
       it->second.slices.push_back(part.slice());
       it->second.bases[part.slice()] = books.installed[part.slice()];
     }
   }
+}
+
+void Oracle::CountSoundness(const Push& push, Soundness* soundness, MadePush* made) {
+  made->unheard = soundness->quarantined;
+  if (made->poisoned) {
+    soundness->bad_clock = push.clock();
+    const int32_t most = scenario_.config.cluster().quarantine();
+    soundness->quarantined |= ++soundness->bad >= most && most > 0;
+    any_quarantined_ |= soundness->quarantined;
+    return;
+  }
+  if (push.parts_size() > 0) soundness->pushed_clock = push.clock();
+  const bool sound = soundness->pushed_clock == push.clock() &&
+                     soundness->bad_clock != push.clock() && push.end_of_clock();
+  if (sound) soundness->bad = 0;
 }
 
 void Oracle::Answered(const Message& message, uint32_t server) {
@@ -229,9 +307,17 @@ uint64_t Oracle::Whole(uint64_t clock) const {
   return after == ends_.begin() ? 0 : *std::prev(after);
 }
 
+bool Oracle::Carries(uint32_t member, uint64_t clock, uint32_t slice) const {
+  if (!earlier_ || member >= earlier_->members) return fragments_->Carries(clock, slice);
+  return Fragments(earlier_->placement, static_cast<uint32_t>(scenario_.config.local().fragments()))
+      .Carries(clock, slice);
+}
+
 const Oracle::MadePush* Oracle::Find(uint32_t member, uint64_t clock, uint32_t slice) const {
   const MemberBooks& books = members_[member];
-  const uint32_t shard = placement_.slices(static_cast<int>(slice)).shard();
+  const Placement& placement =
+      earlier_ && member < earlier_->members ? earlier_->placement : placement_;
+  const uint32_t shard = placement.slices(static_cast<int>(slice)).shard();
   auto pushes = books.pushes.find(shard);
   if (pushes == books.pushes.end()) return nullptr;
   for (auto it = pushes->second.rbegin(); it != pushes->second.rend(); ++it) {
@@ -278,9 +364,22 @@ void Oracle::CheckBases(const std::string& where, uint32_t slice, const Applied&
   }
 }
 
+void Oracle::CheckEarlier(const std::string& where, uint32_t slice, const Applied& applied) {
+  if (!earlier_) return;
+  const Marks& has = earlier_->has[slice];
+  for (uint32_t i = 0; i < earlier_->members * kClocks; ++i) {
+    if ((applied[i] != 0) == has[i]) continue;
+    Breach(absl::StrCat(
+        where, ": clock ", i % kClocks + 1, " of ", Name(i / kClocks), " in slice ", slice,
+        has[i] ? " is lost, and the checkpoint had it" : " is in, and the checkpoint had it not"));
+    return;
+  }
+}
+
 void Oracle::CheckSlice(const std::string& where, uint32_t slice, std::span<const float> weights) {
   const Applied applied = ReadRegister(weights);
   CheckBases(where, slice, applied);
+  CheckEarlier(where, slice, applied);
   std::vector<float> expected(weights.size() - kRegister, kInitial);
   for (uint32_t i = 0; i < kRegister; ++i) {
     if (applied[i] == 0) continue;
@@ -295,6 +394,7 @@ void Oracle::CheckSlice(const std::string& where, uint32_t slice, std::span<cons
       continue;
     }
     if (push->poisoned) Breach(absl::StrCat(what, " is in, but was not finite"));
+    if (push->unheard) Breach(absl::StrCat(what, " is in, but its worker was in quarantine"));
     const auto gradient =
         WholeGradient(scenario_.seed, member, clock, slice, static_cast<uint32_t>(weights.size()));
     for (size_t k = 0; k < expected.size(); ++k) expected[k] -= gradient[kRegister + k];
@@ -401,6 +501,8 @@ void Oracle::CheckWholeMessages(const std::map<uint32_t, Applied>& applied) {
       const uint64_t below = members_[m].acknowledged[shard];
       for (const auto& [seq, push] : pushes) {
         if (push.poisoned || push.slices.empty()) continue;
+        // The checkpoint decides what is in of an earlier run.
+        if (earlier_ && m < earlier_->members) continue;
         int in = 0;
         for (uint32_t slice : push.slices) {
           in += applied.at(slice)[RegisterAt(m, push.clock)] != 0;
@@ -417,15 +519,18 @@ void Oracle::CheckWholeMessages(const std::map<uint32_t, Applied>& applied) {
   }
 }
 
-void Oracle::CheckBatches(const std::map<uint32_t, Applied>& applied) {
-  // Stopped by the step limit or on request.
+void Oracle::CheckBatches(const std::map<uint32_t, Applied>& applied, bool drained) {
+  // Stopped by the step limit, on request, or because no worker was left that sends sound updates.
   const auto most_steps = static_cast<uint64_t>(scenario_.config.train().max_steps());
   if (last_step_ >= most_steps || scenario_.drain_after.count() > 0) return;
+  if (drained && any_quarantined_) return;
+  if (drained) return Breach("the run ended early, and nobody asked for that");
   std::set<Batch> seen = late_;
   for (uint32_t m = 0; m < members_.size(); ++m) {
     for (const auto& [clock, batches] : members_[m].steps) {
+      if (earlier_ && m < earlier_->members && clock > earlier_->clock) break;
       const bool in = std::all_of(applied.begin(), applied.end(), [&](const auto& slice) {
-        if (!fragments_->Carries(clock, slice.first)) return true;
+        if (!Carries(m, clock, slice.first)) return true;
         const MadePush* push = Find(m, clock, slice.first);
         if (push != nullptr && push->poisoned) return true;
         return slice.second[RegisterAt(m, clock)] != 0;
@@ -433,16 +538,18 @@ void Oracle::CheckBatches(const std::map<uint32_t, Applied>& applied) {
       if (in) seen.insert(batches.begin(), batches.end());
     }
   }
-  for (uint32_t epoch = 0; epoch <= epoch_; ++epoch) {
+  const auto epochs = static_cast<uint32_t>(scenario_.config.train().epochs());
+  for (uint32_t epoch = 0; epoch < epochs; ++epoch) {
     for (uint32_t index = 0; index < scenario_.batches_per_epoch; ++index) {
       if (seen.count({epoch, index})) continue;
-      Breach(absl::StrCat("batch ", index, " of epoch ", epoch, " was ",
-                          dealt_.count({epoch, index}) ? "dealt and not done" : "never dealt"));
+      Breach(
+          absl::StrCat("batch ", index, " of epoch ", epoch, " was ",
+                       holders_.contains({epoch, index}) ? "dealt and not done" : "never dealt"));
     }
   }
 }
 
-void Oracle::Ended(const std::map<uint32_t, std::vector<float>>& weights) {
+void Oracle::Ended(const std::map<uint32_t, std::vector<float>>& weights, bool drained) {
   if (scenario_.smooth) return;
   std::map<uint32_t, Applied> applied;
   for (const auto& [slice, values] : weights) {
@@ -457,7 +564,7 @@ void Oracle::Ended(const std::map<uint32_t, std::vector<float>>& weights) {
   }
   if (lossy()) return;
   CheckWholeMessages(applied);
-  CheckBatches(applied);
+  CheckBatches(applied, drained);
 }
 
 }  // namespace psgd::sim

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "net/message.h"
+#include "proto/checkpoint.pb.h"
 #include "proto/control.pb.h"
 #include "proto/model.pb.h"
 #include "server/coordinator/data_ledger.h"
@@ -45,6 +46,12 @@ class Oracle {
   void CutOrdered(const TakeCheckpoint& command);
   void CutTaken(uint32_t shard, const ShardCut& cut);
 
+  // This run goes on from a checkpoint of the other, with these parts.
+  void GoOnFrom(const Oracle& other, const CheckpointManifest& manifest,
+                const std::vector<ShardSnapshot>& shards);
+  // A worker begins with what the checkpoint has of it.
+  void Loaded(const WorkerKey& key, uint32_t slice, std::span<const float> state);
+
   // The answer to a pull with the weights that the shard has then, and the weights that a worker
   // has once it installed the answer: where only what changed travels, they are the same all the
   // same.
@@ -52,8 +59,9 @@ class Oracle {
   void Installed(const WorkerKey& key, uint32_t slice, const PulledSlice& pulled,
                  std::span<const float> weights);
 
-  // After the end of the run: every slice's weights.
-  void Ended(const std::map<uint32_t, std::vector<float>>& weights);
+  // After the end of the run: every slice's weights. `drained`: it ended before its training was
+  // done.
+  void Ended(const std::map<uint32_t, std::vector<float>>& weights, bool drained);
   // A lossy codec's books: what a member's gradients amount to and what it still keeps.
   void Accumulated(uint32_t slice, uint64_t clock, std::span<const float> gradient);
   void Keeps(const WorkerKey& key, uint32_t slice, std::span<const float> residual);
@@ -69,6 +77,9 @@ class Oracle {
     uint64_t waited = 0;           // pulls whose worker was ahead of the slowest
     uint64_t late = 0;             // pulls whose weights lacked a late worker's clock
     uint64_t changes_checked = 0;  // slices of which only what changed had come
+    uint64_t passes = 0;           // over the data, after which another one began
+    uint64_t uneven = 0;           // segments in which some workers take more steps than others
+    uint64_t dealt_again = 0;      // batches, because the worker that had them was out
   };
   const Counts& counts() const { return counts_; }
 
@@ -80,6 +91,14 @@ class Oracle {
     std::vector<uint32_t> slices;
     std::map<uint32_t, Marks> bases;  // by slice: what the weights had that it was computed from
     bool poisoned = false;
+    bool unheard = false;  // its worker was in quarantine at that shard
+  };
+  // What a shard must think of a worker's pushes.
+  struct Soundness {
+    int bad = 0;  // without a fully sound clock between them
+    uint64_t bad_clock = 0;
+    uint64_t pushed_clock = 0;  // the latest with a sound push that is not empty
+    bool quarantined = false;
   };
   struct PullMade {
     uint64_t clock = 0;
@@ -93,6 +112,7 @@ class Oracle {
     std::map<uint64_t, PullMade> pulls;                       // by request
     std::map<uint32_t, std::map<uint64_t, MadePush>> pushes;  // shard -> seq
     std::map<uint32_t, uint64_t> acknowledged;                // shard -> pushes below this
+    std::map<uint32_t, Soundness> soundness;                  // by shard
     std::map<uint32_t, Marks> installed;                      // by slice
   };
   struct OrderedCut {
@@ -104,6 +124,8 @@ class Oracle {
   std::string Name(uint32_t member) const;
   // Reads the register of a slice.
   Applied ReadRegister(std::span<const float> weights) const;
+  // Whether the member's push of the clock has the slice.
+  bool Carries(uint32_t member, uint64_t clock, uint32_t slice) const;
   // The push of that member, clock and slice; null when none was made.
   const MadePush* Find(uint32_t member, uint64_t clock, uint32_t slice) const;
   void CheckPull(uint32_t shard, const Message& message);
@@ -111,14 +133,20 @@ class Oracle {
   uint64_t Whole(uint64_t clock) const;
   // Each update that is in was computed from weights whose updates are in, too.
   void CheckBases(const std::string& where, uint32_t slice, const Applied& applied);
+  // Of an earlier run's updates, exactly those of the checkpoint are in.
+  void CheckEarlier(const std::string& where, uint32_t slice, const Applied& applied);
   // Registers agree with contents, and nothing is in that was never made or was refused.
   void CheckSlice(const std::string& where, uint32_t slice, std::span<const float> weights);
   void CheckCutSlice(const std::string& where, const OrderedCut& cut, uint32_t slice,
                      std::span<const float> weights);
   void CheckCutStates(const std::string& where, const OrderedCut& cut, uint32_t shard,
                       const ShardSnapshot& snapshot);
-  // Every batch of every epoch that was dealt is in, but for those that came back too late.
-  void CheckBatches(const std::map<uint32_t, Applied>& applied);
+  // A batch is dealt again only if the worker that had it is out.
+  void Deal(const Batch& batch, uint32_t member);
+  // Notes the push, which is next in order, and whether the shard may hear it.
+  void CountSoundness(const Push& push, Soundness* soundness, MadePush* made);
+  // Every batch of every epoch is in, but for those that came back too late.
+  void CheckBatches(const std::map<uint32_t, Applied>& applied, bool drained);
   void CheckWholeMessages(const std::map<uint32_t, Applied>& applied);
   // initial - weights + residuals == all gradients of clocks up to `clock`.
   void CheckBooks(const std::string& where, uint64_t clock, uint32_t slice,
@@ -133,10 +161,21 @@ class Oracle {
   std::vector<MemberBooks> members_;
   std::map<std::pair<uint32_t, uint32_t>, uint32_t> numbers_;  // (worker, incarnation) -> member
   std::map<uint64_t, OrderedCut> cuts_;
-  std::set<Batch> dealt_;
-  std::set<Batch> late_;  // left undone when the next epoch had begun
-  uint32_t epoch_ = 0;    // the latest
+  std::map<Batch, uint32_t> holders_;  // the member to which a batch was dealt last
+  std::set<Batch> late_;               // left undone when the next epoch had begun
+  uint32_t epoch_ = 0;                 // the latest
   uint64_t last_step_ = 0;
+  bool any_quarantined_ = false;
+  // Of the run whose checkpoint this run goes on from. The first members are its own.
+  struct Earlier {
+    uint32_t members = 0;
+    Placement placement;
+    uint64_t clock = 0;             // of the checkpoint
+    uint32_t epoch = 0;             // likewise
+    std::set<uint32_t> remaining;   // batches of that epoch that are still to be dealt
+    std::map<uint32_t, Marks> has;  // by slice: the updates that are in the checkpoint
+  };
+  std::optional<Earlier> earlier_;
   std::set<uint64_t> ends_;  // last clocks of segments
   // Lossy codecs: sums of gradients by slice and clock; residuals by slice and member.
   std::map<uint32_t, std::map<uint64_t, std::vector<float>>> accumulated_;

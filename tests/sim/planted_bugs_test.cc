@@ -38,7 +38,7 @@ TEST_P(PlantedBugs, AreFound) {
     auto [scenario, faults] = RandomRun(seed);
     faults.bug = GetParam().bug;
     if (faults.bug == CopyBug::kBelieveRestarted) MakeRoomForALostEnd(&scenario, &faults);
-    const RunOutcome outcome = RunWorld(scenario, faults, false).Run();
+    const RunOutcome outcome = Simulate(scenario, faults, false);
     if (outcome.breaches.empty()) continue;
     std::cout << "seed " << seed << ": " << outcome.breaches.front() << "\n";
     return;
@@ -51,6 +51,8 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(PlantedBug{"AcknowledgesBeforeCopiesHaveIt", CopyBug::kDontWait},
                     PlantedBug{"PromotesACopyThatLags", CopyBug::kPromoteLagging},
                     PlantedBug{"ForgetsTheSegmentsOfTheRecord", CopyBug::kForgetLedger},
+                    PlantedBug{"DealsBatchesTwice", CopyBug::kDealAgain},
+                    PlantedBug{"DealsWhatACheckpointHas", CopyBug::kDealAll},
                     PlantedBug{"TwoLeadersUnderOneEpoch", CopyBug::kSameEpoch},
                     PlantedBug{"ForgetsOrdersOfTheRecord", CopyBug::kForgetOrders},
                     PlantedBug{"ForgetsAMemberOfTheRecord", CopyBug::kForgetMembers},
@@ -59,6 +61,7 @@ INSTANTIATE_TEST_SUITE_P(
                     PlantedBug{"SkipsAStepOfTheJournal", CopyBug::kSkipStep},
                     PlantedBug{"KeepsWhatDiverged", CopyBug::kKeepDiverged},
                     PlantedBug{"BelievesACopyThatRestarted", CopyBug::kBelieveRestarted},
+                    PlantedBug{"TakesHalfAnImage", CopyBug::kTakeHalfImage},
                     PlantedBug{"IgnoresWhoLeadsInTheStore", CopyBug::kIgnoreStore}),
     [](const auto& info) { return info.param.name; });
 

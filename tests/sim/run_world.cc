@@ -15,6 +15,7 @@ constexpr Duration kAskNext = std::chrono::milliseconds(150);
 constexpr uint32_t kWorkersBeforeCalm = kMembers - 5;  // the rest is for ending the run
 // How often a server dies right after it answers a push, where the scenario has such deaths.
 constexpr double kDiesAfterAnswer = 0.05;
+constexpr uint32_t kIncarnationsOfARun = 1u << 24;
 
 Link LinkToShard(uint32_t process, uint32_t machine, uint32_t shard) {
   return {process, 1000 * (machine + 1) + shard};
@@ -34,6 +35,30 @@ RunWorld::RunWorld(const Scenario& scenario, const RunFaults& faults, bool trace
       start_(queue_.now()) {
   for (int i = 0; i < faults_.machines; ++i) {
     machines_.push_back(std::make_unique<SimServer>(this, static_cast<uint32_t>(i)));
+  }
+  coordinator_.config = scenario_.config;
+}
+
+RunWorld::RunWorld(const Scenario& scenario, const RunFaults& faults, bool trace,
+                   const RunWorld& earlier)
+    : RunWorld(scenario, faults, trace) {
+  const CheckpointManifest& manifest = *earlier.sealed_;
+  oracle_.GoOnFrom(earlier.oracle_, manifest, earlier.sealed_parts_);
+  started_before_ = earlier.workers_.size();
+  trace_ = earlier.trace_;
+  outcome_ = earlier.outcome_;
+  ++outcome_.resumed;
+  outcome_.weights.clear();
+  coordinator_.first_incarnation = kIncarnationsOfARun;
+  coordinator_.resume = SnapshotOf(manifest);
+  if (faults_.bug == CopyBug::kDealAll)
+    coordinator_.resume->position.remaining = BatchQueue::UpTo(scenario_.batches_per_epoch);
+  last_checkpoint_ = manifest.id();
+  auto loaded = LoadedCheckpoint::Assemble(manifest, earlier.sealed_parts_);
+  if (loaded.ok()) {
+    coordinator_.checkpoint = std::make_shared<LoadedCheckpoint>(*std::move(loaded));
+  } else {
+    oracle_.Breach(loaded.status().ToString());
   }
 }
 
@@ -63,7 +88,7 @@ SimServer* RunWorld::Leading() {
 // ------------------------------------------------------------------------------------------
 
 void RunWorld::StartProcess() {
-  if (workers_.size() >= kMembers) return;
+  if (started() >= kMembers) return;
   workers_.push_back(std::make_unique<Worker>(this, static_cast<uint32_t>(workers_.size()),
                                               scenario_.network_seed));
   if (tracing()) Note(absl::StrCat("process ", workers_.back()->process(), " starts"));
@@ -183,6 +208,26 @@ void RunWorld::CutTaken(uint32_t shard, const ShardCut& cut) {
     oracle_.CutTaken(shard, cut);
 }
 
+void RunWorld::Sealed(const CheckpointManifest& manifest) {
+  sealed_ = manifest;
+  sealed_parts_.clear();
+  for (const ShardReceipt& shard : manifest.shards()) {
+    const auto part = parts_.find(shard.shard());
+    if (part == parts_.end() || part->second == nullptr ||
+        part->second->checkpoint != manifest.id()) {
+      return oracle_.Breach(
+          absl::StrCat("checkpoint ", manifest.id(), " lacks shard ", shard.shard()));
+    }
+    sealed_parts_.push_back(part->second->snapshot);
+  }
+}
+
+bool RunWorld::MayGoOn() const {
+  if (faults_.given_up_after.count() == 0 || !sealed_ || !oracle_.breaches().empty()) return false;
+  // Enough workers must be left.
+  return started() < kWorkersBeforeCalm && (!Over() || store_.record().coordinator().draining());
+}
+
 // --- Servers
 // ------------------------------------------------------------------------------------------
 
@@ -198,13 +243,14 @@ bool RunWorld::IsCutOff(uint32_t machine) const {
   return false;
 }
 
-void RunWorld::Carry(uint32_t from, uint32_t to, std::function<void()> deliver,
+void RunWorld::Carry(Stream stream, Duration pause, std::function<void()> deliver,
                      std::function<void()> lost) {
+  const uint32_t from = stream.from, to = stream.to;
   if (AreCut(from, to)) return lost();
   const Duration delay =
       chance_.Between(std::chrono::microseconds(50), std::chrono::milliseconds(3));
-  Time& last = last_arrival_[{from, to}];
-  last = std::max(last, queue_.now() + delay);
+  Time& last = last_arrival_[stream];
+  last = std::max(last + pause, queue_.now() + delay);
   queue_.At(last, [=, this, life = machines_[from]->life()] {
     const bool died = machines_[from]->life() != life && queue_.now() > heard_until_[from];
     died || AreCut(from, to) ? lost() : deliver();
@@ -246,7 +292,7 @@ Worker* RunWorld::AnyWorker() {
 
 void RunWorld::KillWorker() {
   Worker* const worker = AnyWorker();
-  if (worker != nullptr && workers_.size() < kWorkersBeforeCalm) worker->Crash("killed");
+  if (worker != nullptr && started() < kWorkersBeforeCalm) worker->Crash("killed");
 }
 
 void RunWorld::KillAny(bool power) {
@@ -306,14 +352,14 @@ void RunWorld::PlanMisfortunes() {
   };
   plan(scenario_.crashes, [this] { KillWorker(); });
   plan(scenario_.restarts, [this] {
-    if (workers_.size() < kWorkersBeforeCalm) StartProcess();
+    if (started() < kWorkersBeforeCalm) StartProcess();
   });
   plan(scenario_.slow_step.count() > 0 ? 1 : 0, [this] {
     if (Worker* const worker = AnyWorker()) worker->SlowDown(scenario_.slow_step);
   });
   plan(scenario_.leavers, [this] {
     Worker* const worker = AnyWorker();
-    if (worker != nullptr && workers_.size() < kWorkersBeforeCalm) worker->AskToLeave();
+    if (worker != nullptr && started() < kWorkersBeforeCalm) worker->AskToLeave();
   });
   plan(scenario_.pauses, [this] {
     if (Worker* const worker = AnyWorker()) {
@@ -477,7 +523,7 @@ void RunWorld::CheckEnd() {
       }
     }
   }
-  if (oracle_.breaches().empty()) oracle_.Ended(outcome_.weights);
+  if (oracle_.breaches().empty()) oracle_.Ended(outcome_.weights, record.coordinator().draining());
 }
 
 void RunWorld::CheckDisk(SimServer* machine, uint32_t shard) {
@@ -505,10 +551,17 @@ RunOutcome RunWorld::Run() {
   PlanMisfortunes();
   Tick();
   const Time limit = scenario_.network.heals_at + scenario_.patience;
-  while (!Over() && queue_.now() < limit && oracle_.breaches().empty() && queue_.RunOne()) {
+  const Time ends =
+      faults_.given_up_after.count() > 0 ? start_ + faults_.given_up_after : Time::max();
+  bool given_up = false;
+  while (!Over() && !given_up && queue_.now() < limit && oracle_.breaches().empty() &&
+         queue_.RunOne()) {
+    given_up = queue_.now() >= ends && MayGoOn();
   }
   if (Over()) {
     CheckEnd();
+  } else if (given_up) {
+    if (tracing()) Note("all processes end");
   } else if (oracle_.breaches().empty()) {
     SimServer* const leader = Leading();
     std::string why = leader == nullptr ? "nobody leads it" : leader->core().leader()->WaitsFor();
@@ -542,9 +595,22 @@ RunFaults OneServer() {
   return faults;
 }
 
+RunOutcome Simulate(const Scenario& scenario, const RunFaults& faults, bool trace) {
+  RunWorld first(scenario, faults, trace);
+  RunOutcome outcome = first.Run();
+  if (!first.MayGoOn()) return outcome;
+  Scenario next = scenario;
+  ++next.network_seed;
+  next.config.mutable_cluster()->set_shards(1 + scenario.config.cluster().shards() % 3);
+  next.drain_after = {};
+  RunFaults faults_then = faults;
+  faults_then.given_up_after = {};
+  return RunWorld(next, faults_then, trace, first).Run();
+}
+
 std::string Failure(const Scenario& scenario, const RunFaults& faults) {
-  if (RunWorld(scenario, faults, false).Run().breaches.empty()) return "";
-  const RunOutcome outcome = RunWorld(scenario, faults, true).Run();
+  if (Simulate(scenario, faults, false).breaches.empty()) return "";
+  const RunOutcome outcome = Simulate(scenario, faults, true);
   return absl::StrCat(Describe(scenario, faults), "\n", absl::StrJoin(outcome.trace, "\n"),
                       "\nbreach: ", absl::StrJoin(outcome.breaches, "\n"));
 }
@@ -574,6 +640,13 @@ std::pair<Scenario, RunFaults> RandomRun(uint64_t seed) {
   f.lost_answers = f.shared_store ? chance.Choice({0.0, 0.0, 0.05, 0.2}) : 0;
   f.rebalances = static_cast<int>(chance.Choice({0, 1, 4}));
   if (f.machines > 2 && Chance(seed, 97).Happens(0.2)) f.leaves = 1;
+  f.image_pause = Chance(seed, 95).Choice<Duration>(
+      {Duration(0), std::chrono::milliseconds(50), std::chrono::milliseconds(400)});
+  Chance ends(seed, 94);
+  if (ends.Happens(0.3)) {
+    f.given_up_after =
+        ends.Between(std::chrono::milliseconds(100), std::chrono::milliseconds(1500));
+  }
   if (s.config.durability().acknowledge() == DurabilityConfig::JOURNAL && f.power_losses > 0) {
     // What was not synced is lost if the other copies are away just then: one misfortune at a time.
     f.power_losses = 1;
@@ -588,7 +661,8 @@ std::string Describe(const Scenario& s, const RunFaults& f) {
                       f.answer_kills, " after an answer", ", power losses ", f.power_losses,
                       ", deleted disks ", f.deleted_disks, ", pauses ", f.pauses, ", cuts ", f.cuts,
                       ", store outages ", f.store_outages, ", lost answers ", f.lost_answers,
-                      ", rebalances ", f.rebalances, ", leaves ", f.leaves);
+                      ", rebalances ", f.rebalances, ", leaves ", f.leaves, ", given up after ",
+                      Seconds(f.given_up_after), " s, image pause ", Seconds(f.image_pause), " s");
 }
 
 }  // namespace psgd::sim

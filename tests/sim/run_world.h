@@ -2,10 +2,12 @@
 // joined by a simulated network and run store, and watched by an oracle.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -34,6 +36,10 @@ struct RunFaults {
   int cuts = 0;  // between two servers, in one direction or both
   int store_outages = 0;
   double lost_answers = 0;  // of the store
+  Duration image_pause{};   // the longest between two parts of an image for another copy
+  // Not 0: all processes end then, and another run goes on from the last checkpoint, if there is
+  // one. It also does that once a run was drained.
+  Duration given_up_after{};
   int leaves = 0;
   int rebalances = 0;
   CopyBug bug = CopyBug::kNone;
@@ -46,7 +52,9 @@ struct RunOutcome {
   Oracle::Counts counts;
   Duration took{};
   uint64_t resent = 0, deaths = 0, promotions = 0, takeovers = 0, moves = 0, images = 0;
-  uint64_t leaves = 0, workers_cut_off = 0;
+  uint64_t leaves = 0, workers_cut_off = 0, quarantined = 0;
+  uint64_t resumed = 0;
+  uint64_t images_in_parts = 0, images_broken_off = 0;  // of those for other copies
   std::vector<std::string> trace;
 };
 
@@ -54,8 +62,12 @@ struct RunOutcome {
 class RunWorld final : public World {
  public:
   RunWorld(const Scenario& scenario, const RunFaults& faults, bool trace);
+  // Goes on from the last checkpoint of `earlier`. REQUIRES: earlier.MayGoOn().
+  RunWorld(const Scenario& scenario, const RunFaults& faults, bool trace, const RunWorld& earlier);
   ~RunWorld() override;
   RunOutcome Run();
+  // It has run, was given up or drained, and has a checkpoint.
+  bool MayGoOn() const;
 
   void Ask(Worker* worker, ControlRequest request, Answered answer) override;
   void SendToShard(Worker* worker, uint32_t machine, uint32_t shard,
@@ -70,8 +82,16 @@ class RunWorld final : public World {
   SimStore& store() { return store_; }
   void AnswerRequest(uint64_t request, absl::StatusOr<ControlReply> reply);
   void AnswerWorker(uint32_t machine, uint32_t shard, Outgoing outgoing, const ShardCore& core);
-  // A message from machine to machine, in order; `lost` is called where they are cut off.
-  void Carry(uint32_t from, uint32_t to, std::function<void()> deliver, std::function<void()> lost);
+  // What arrives in the order in which it was sent.
+  struct Stream {
+    uint32_t from = 0, to = 0;  // machines
+    uint32_t number = 0;
+    auto operator<=>(const Stream&) const = default;
+  };
+  // Brings a message, no sooner than `pause` after the one before it. `lost` is called where the
+  // machines are cut off.
+  void Carry(Stream stream, Duration pause, std::function<void()> deliver,
+             std::function<void()> lost);
   // What a machine that died has sent last may be lost.
   void Died(uint32_t machine);
   bool AreCut(uint32_t from, uint32_t to) const;
@@ -83,6 +103,11 @@ class RunWorld final : public World {
   // `placement`: null if the server stopped to lead right after the order.
   void Ordered(const ShardOrderTo& order, std::shared_ptr<const Placement> placement);
   void CutTaken(uint32_t shard, const ShardCut& cut);
+  // The run's leader begins to write the part; and has sealed the checkpoint, with the parts that
+  // were written last.
+  void PartWritten(uint32_t shard, std::shared_ptr<const ShardCut> cut) { parts_[shard] = cut; }
+  void Sealed(const CheckpointManifest& manifest);
+  const CoordinatorOptions& coordinator() const { return coordinator_; }
   void Mix(uint64_t value);
   RunOutcome& outcome() { return outcome_; }
 
@@ -96,6 +121,8 @@ class RunWorld final : public World {
 
   void Attempt(Worker* worker, const ControlRequest& request, std::shared_ptr<bool> answered,
                Answered answer);
+  // Also in the earlier run.
+  size_t started() const { return started_before_ + workers_.size(); }
   void StartProcess();
   void PlanMisfortunes();
   Worker* AnyWorker();  // null: none trains
@@ -126,17 +153,25 @@ class RunWorld final : public World {
   std::map<uint32_t, uint32_t> asks_;  // by process: the machine that it asks
   std::map<uint64_t, Asked> asked_;
   uint64_t next_request_ = 1;
-  std::map<std::pair<uint32_t, uint32_t>, Time> cuts_, last_arrival_;
+  std::map<std::pair<uint32_t, uint32_t>, Time> cuts_;
+  std::map<Stream, Time> last_arrival_;
   std::map<uint32_t, Time> heard_until_;    // by machine that died
   std::map<uint32_t, WorkerKey> admitted_;  // the newest, by worker
   uint64_t last_segment_ = 0, last_checkpoint_ = 0;
   std::shared_ptr<const Placement> placement_;  // as a leader last had it
   std::set<uint32_t> cut_taken_;
+  std::map<uint32_t, std::shared_ptr<const ShardCut>> parts_;  // by shard
+  std::optional<CheckpointManifest> sealed_;                   // the last one, with its parts
+  std::vector<ShardSnapshot> sealed_parts_;
+  CoordinatorOptions coordinator_;
+  size_t started_before_ = 0;
   int answer_kills_ = 0;  // that are left
   Time start_{};
   RunOutcome outcome_;
 };
 
+// Runs the scenario, and where the faults say so a second run that goes on from a checkpoint.
+RunOutcome Simulate(const Scenario& scenario, const RunFaults& faults, bool trace);
 // One server, to which nothing happens.
 RunFaults OneServer();
 // Everything drawn from the seed.

@@ -17,6 +17,12 @@ std::vector<float> FloatsOf(const Bytes& payload) {
   return values;
 }
 
+bool AllFinite(const std::vector<Bytes>& payloads) {
+  return std::ranges::all_of(payloads, [](const Bytes& payload) {
+    return std::ranges::all_of(FloatsOf(payload), [](float value) { return std::isfinite(value); });
+  });
+}
+
 }  // namespace
 
 Saboteur::Sender Saboteur::SenderOf(const Message& message) {
@@ -78,6 +84,10 @@ std::vector<Message> Saboteur::OnMessage(Message message) {
       for (float& value : clean) value = std::isfinite(value) ? value : 0;
       payload = Bytes::CopyOf(AsBytes(clean));
     }
+  }
+  if (kind_ == Sabotage::kHidePoison && !AllFinite(message.payloads)) {
+    push->clear_parts();
+    message.payloads.clear();
   }
   if (kind_ == Sabotage::kTrustLost) {
     for (PushPart& part : *push->mutable_parts()) part.set_base_version(0);

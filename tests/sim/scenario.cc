@@ -106,6 +106,12 @@ Scenario RandomScenario(uint64_t seed) {
     s.config.mutable_local()->set_steps(0);  // auto
     s.config.mutable_local()->set_most(4);
   }
+  Chance bad(seed, 96);
+  if (bad.Happens(0.25)) {
+    const int most = static_cast<int>(bad.Between(1, 3));
+    s.config.mutable_cluster()->set_quarantine(most);
+    s.poison = most == 1 ? 0.1 : 0.5;
+  }
   if (s.config.consistency().staleness() == 0 && chance.Happens(0.5)) {
     s.config.mutable_consistency()->set_quorum(static_cast<int>(chance.Between(1, s.processes)));
     s.config.mutable_consistency()->set_grace(chance.Choice({0, 5, 50}));
@@ -146,10 +152,11 @@ std::string Describe(const Scenario& s) {
       s.network.drop, ", repeat ", s.network.repeat, ", slow ", s.network.slow,
       s.network.ordered ? ", ordered" : "", ", crashes ", s.crashes, ", restarts ", s.restarts,
       ", pauses ", s.pauses, ", leavers ", s.leavers, ", partitions ", s.partitions, ", poison ",
-      s.poison, ", ", DurabilityConfig::Acknowledge_Name(s.config.durability().acknowledge()),
-      ", torn images ", s.torn_images, ", full disks ", s.full_disks, ", images after ",
-      s.image_after, ", failed checkpoints ", s.failed_checkpoints, ", slow step ",
-      Seconds(s.slow_step), " s, drained after ", Seconds(s.drain_after),
+      s.poison, ", quarantine after ", s.config.cluster().quarantine(), ", ",
+      DurabilityConfig::Acknowledge_Name(s.config.durability().acknowledge()), ", torn images ",
+      s.torn_images, ", full disks ", s.full_disks, ", images after ", s.image_after,
+      ", failed checkpoints ", s.failed_checkpoints, ", slow step ", Seconds(s.slow_step),
+      " s, drained after ", Seconds(s.drain_after),
       s.config.consistency().pull_ahead() ? " s, pull ahead" : " s", ", reply ", s.reply_bytes,
       ", held ", s.held_bytes, ", window ", s.window_bytes, ", fuse ", s.fuse_bytes);
 }

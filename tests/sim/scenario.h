@@ -24,6 +24,7 @@ enum class Sabotage {
   kChangePush,      // one element of a push is off by one
   kForgePush,       // a push says that it is another worker's
   kCleanPoison,     // a push that is not finite is made finite
+  kHidePoison,      // a push that is not finite loses its parts
   kIgnoreGate,      // pulls claim to come from the slowest worker
   kGateOff,         // the shards take the bound for unbounded
   kForgetOwn,       // pulls do not ask for the worker's own updates

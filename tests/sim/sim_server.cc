@@ -18,6 +18,23 @@ constexpr double kDiesBeforeItWrites = 0.4;
 constexpr double kDiesTakingAnImage = 0.1;
 constexpr int64_t kMostOperations = 5;  // on the disk, for an image that cannot be written
 
+constexpr int64_t kMostImageParts = 4;
+
+// Of what passes between two servers: the copies of each shard have a stream of their own.
+constexpr uint32_t kRunStream = 0;
+uint32_t StreamOf(uint32_t shard) { return 1 + shard; }
+
+// The image without the weights that its last parts have.
+CopyMessage HalfOf(CopyMessage message) {
+  ShardImage half = *std::get<CopyMessage::Image>(message.what).image;
+  for (size_t i = half.arrays.slices.size() / 2; i < half.arrays.slices.size(); ++i) {
+    Bytes& weights = half.arrays.slices[i].weights;
+    weights = Bytes::Adopt(std::vector<std::byte>(weights.size()));
+  }
+  message.what = CopyMessage::Image{std::make_shared<const ShardImage>(std::move(half))};
+  return message;
+}
+
 std::string NoPart(uint64_t checkpoint, uint32_t shard) {
   return absl::StrCat("the part of shard ", shard, " of checkpoint ", checkpoint, " is not here");
 }
@@ -125,7 +142,7 @@ void SimServer::Boot(bool begins) {
   // Servers in production start to join only once the run is there.
   options.was_part = !begins && earlier && world_->store().revision() > 0;
   options.may_lead = world_->faults().shared_store || machine_ == 0;
-  options.leader.coordinator.config = world_->scenario().config;
+  options.leader.coordinator = world_->coordinator();
   options.leader.copies = world_->faults().copies;
   options.leader.servers = static_cast<size_t>(world_->faults().machines);
   options.leader.patience = kServerSilence;
@@ -189,6 +206,7 @@ void SimServer::Die(bool power, bool lose_disk) {
     disk->second->dies_writing = false;
   }
   copies_.clear();
+  follows_.clear();
   cuts_ = HeldCuts();
   unsealed_ = UnsealedCheckpoint();
   const uint64_t life = life_;
@@ -287,6 +305,7 @@ void SimServer::Carry(ServerEffect effect) {
                             if (life != life_) return;
                             WhenAwake([this, shard] {
                               copies_.erase(shard);
+                              follows_.erase(shard);
                               CopyPlace(std::make_unique<Disk>(this, shard)).Drop();
                               Feed([this, shard](Time now, ServerEffects* effects) {
                                 cuts_.Dropped(shard);
@@ -348,6 +367,11 @@ void SimServer::Carry(ServerEffect effect) {
       record->mutable_members()->RemoveLast();
     if (bug == CopyBug::kForgetCheckpoint) record->clear_under_way();
     if (bug == CopyBug::kForgetLedger) record->mutable_ledger()->clear_dealt();
+    if (bug == CopyBug::kDealAgain && record->has_ledger()) {
+      auto* const remaining = record->mutable_ledger()->mutable_position()->mutable_remaining();
+      remaining->Clear();
+      remaining->Add()->set_count(world_->scenario().batches_per_epoch);
+    }
     if (bug == CopyBug::kSameEpoch && write->record.has_plan()) {
       for (int s = 0; s < write->record.shards_size(); ++s) {
         write->record.mutable_shards(s)->set_epoch(1);
@@ -395,6 +419,7 @@ void SimServer::Carry(ServerEffect effect) {
       });
     });
   } else if (const auto* part = std::get_if<effect::WritePart>(&effect)) {
+    world_->PartWritten(part->shard, cuts_.Find(part->checkpoint, part->shard));
     WritePart(*part);
   } else if (auto* seal = std::get_if<effect::SealCheckpoint>(&effect)) {
     const uint64_t id = seal->manifest.id();
@@ -403,23 +428,27 @@ void SimServer::Carry(ServerEffect effect) {
       if (!checkpoints_[id].contains(receipt.shard()))
         return world_->oracle().Breach(NoPart(id, receipt.shard()));
     }
-    world_->queue().After(chance_.Between(Duration(0), std::chrono::milliseconds(20)), [=, this] {
-      if (life != life_) return;
-      SealedCheckpoint written;
-      written.info.set_id(id);
-      absl::StatusOr<SealedCheckpoint> sealed = written;
-      if (chance_.Happens(world_->scenario().failed_checkpoints))
-        sealed = absl::ResourceExhaustedError("disk full");
-      Feed([=, this](Time now, ServerEffects* effects) {
-        core_->OnSealed(epoch, id, sealed, now, effects);
-      });
-    });
+    world_->queue().After(chance_.Between(Duration(0), std::chrono::milliseconds(20)),
+                          [=, this, manifest = std::move(seal->manifest)] {
+                            if (life != life_) return;
+                            SealedCheckpoint written;
+                            written.info.set_id(id);
+                            absl::StatusOr<SealedCheckpoint> sealed = written;
+                            if (chance_.Happens(world_->scenario().failed_checkpoints))
+                              sealed = absl::ResourceExhaustedError("disk full");
+                            if (sealed.ok()) world_->Sealed(manifest);
+                            Feed([=, this](Time now, ServerEffects* effects) {
+                              core_->OnSealed(epoch, id, sealed, now, effects);
+                            });
+                          });
   } else if (const auto* parts = std::get_if<effect::DiscardParts>(&effect)) {
     if (unsealed_.Discard(*parts)) checkpoints_.erase(parts->checkpoint);
   } else if (const auto* news = std::get_if<effect::News>(&effect)) {
     if (news->text.find("in place of") != std::string::npos) ++world_->outcome().promotions;
     if (news->text.find(" moved from server ") != std::string::npos) ++world_->outcome().moves;
     if (news->text.find("leads the run, under") != std::string::npos) ++world_->outcome().takeovers;
+    if (news->text.find("is out: quarantined") != std::string::npos)
+      ++world_->outcome().quarantined;
     if (world_->tracing()) world_->Note(absl::StrCat("machine ", machine_, ": ", news->text));
   } else if (const auto* end = std::get_if<effect::End>(&effect)) {
     over_ = true;
@@ -441,6 +470,12 @@ void SimServer::Have(const AssignedCopy& assigned) {
     copies_.erase(shard);
     return world_->oracle().Breach(
         absl::StrCat("machine ", machine_, ", shard ", shard, ": ", had.ToString()));
+  }
+  const uint32_t leader = assigned.leader() == server() ? 0 : assigned.leader();
+  if (Following& following = follows_[shard]; following.server != leader) {
+    world_->outcome().images_broken_off += following.begun.has_value();
+    following = {leader, 0, std::nullopt};
+    ReachLeadingCopy(shard);
   }
   if (copy->leads()) {
     // A cut that was made again from the journal; the run's leader says if it is not missing.
@@ -470,17 +505,16 @@ void SimServer::TellOrders(uint32_t shard, const std::vector<CopyCore::OrderDone
       world_->Note(absl::StrCat("machine ", machine_, " shard ", shard, " has done order ",
                                 order.number, ": ", order.status.ToString()));
     }
-    const auto tell = [=](SimServer* leader) {
+    TellLeader([=](SimServer* leader) {
       leader->Feed([=](Time now, ServerEffects* effects) {
         leader->core_->OnOrderDone(shard, order.epoch, order.number, order.status, now, effects);
       });
-    };
-    if (core_->leader() != nullptr) {
-      tell(this);
-    } else {
-      SendUp(tell);
-    }
+    });
   }
+}
+
+void SimServer::TellLeader(const std::function<void(SimServer*)>& tell) {
+  core_->leader() != nullptr ? tell(this) : SendUp(tell);
 }
 
 void SimServer::SendUp(std::function<void(SimServer*)> deliver) {
@@ -488,7 +522,7 @@ void SimServer::SendUp(std::function<void(SimServer*)> deliver) {
   const Link link = up_;
   const auto lost = [this, link] { LoseLink(link.id, &world_->machine(link.to)); };
   world_->Carry(
-      machine_, link.to,
+      {machine_, link.to, kRunStream}, {},
       [=, this] {
         SimServer& leader = world_->machine(link.to);
         if (leader.life_ == link.life && leader.down_.contains(link.id) && !lost_.contains(link.id))
@@ -515,7 +549,7 @@ void SimServer::SendDown(uint64_t link, std::function<void(SimServer*)> deliver)
   if (at == down_.end()) return;
   SimServer* const to = &world_->machine(at->second);
   world_->Carry(
-      machine_, to->machine_,
+      {machine_, to->machine_, kRunStream}, {},
       [=] {
         if (to->up_.id == link && !to->lost_.contains(link)) deliver(to);
       },
@@ -578,6 +612,8 @@ void SimServer::OnCopyMessage(uint32_t from, const CopyMessage& message) {
   WhenAwake([=, this] {
     const auto at = copies_.find(message.shard);
     if (at == copies_.end()) return;
+    if (std::holds_alternative<CopyMessage::Image>(message.what))
+      follows_[message.shard].begun.reset();
     if (std::holds_alternative<CopyMessage::Image>(message.what) && world_->faults().kills > 0 &&
         world_->queue().now() < world_->scenario().network.heals_at &&
         !world_->store().record().over() && chance_.Happens(kDiesTakingAnImage)) {
@@ -599,34 +635,12 @@ void SimServer::Flush(uint32_t shard) {
   for (Outgoing& outgoing : effects.workers) {
     world_->AnswerWorker(machine_, shard, std::move(outgoing), copy.shard()->core());
   }
-  for (CopyCore::Send& send : effects.copies) {
-    SimServer* const to = world_->MachineOf(send.server);
-    if (to == nullptr) continue;
-    if (auto* has = std::get_if<CopyMessage::Has>(&send.message.what);
-        has != nullptr && world_->faults().bug == CopyBug::kKeepDiverged && has->entries > 0) {
-      has->log_epoch = send.message.epoch;
-    }
-    if (auto* steps = std::get_if<CopyMessage::Steps>(&send.message.what);
-        steps != nullptr && world_->faults().bug == CopyBug::kSkipStep &&
-        !steps->steps.entries.empty() && chance_.Happens(0.2)) {
-      JournalEntry& last = steps->steps.entries.back();
-      for (Bytes& payload : last.payloads) {
-        payload = Bytes::Adopt(std::vector<std::byte>(payload.size()));
-      }
-    }
-    const uint32_t from = server();
-    const bool asks = std::holds_alternative<CopyMessage::Has>(send.message.what);
-    world_->Carry(
-        machine_, to->machine_,
-        [=, message = std::move(send.message)] { to->OnCopyMessage(from, message); },
-        [=, this, life = life_] {
-          // A stream that loses a message breaks, and the copy asks again over the next one.
-          if (asks && life == life_ && copies_.contains(shard))
-            copies_[shard]->OnReached(world_->queue().now());
-        });
-  }
+  for (CopyCore::Send& send : effects.copies) SendToCopy(std::move(send));
   std::shared_ptr<const ShardCut> taken;
+  std::vector<QuarantinedWorker> quarantined;
   if (copy.shard() != nullptr) {
+    quarantined = copy.shard()->core().TakeQuarantined();
+    if (!copy.leads()) quarantined.clear();
     while (auto cut = copy.shard()->TakeFinishedCut()) {
       if (!copy.leads()) continue;
       if (shard == 0) world_->saboteur().OnCut(copy.shard()->core(), &*cut);
@@ -638,10 +652,100 @@ void SimServer::Flush(uint32_t shard) {
   const CopyState state = StateOf(shard);
   // What follows may drop the copy.
   TellOrders(shard, effects.orders);
+  for (const QuarantinedWorker& worker : quarantined) {
+    if (core_ == nullptr) return;
+    TellLeader([worker](SimServer* leader) {
+      leader->Feed([leader, worker](Time now, ServerEffects* effects) {
+        leader->core_->OnQuarantined(worker, now, effects);
+      });
+    });
+  }
   if (core_ == nullptr) return;
   if (taken != nullptr) OnCut(shard, taken);
   Feed([this, state](Time now, ServerEffects* more) {
     if (copies_.contains(state.shard())) core_->OnCopies({&state, 1}, now, more);
+  });
+}
+
+void SimServer::SendToCopy(CopyCore::Send send) {
+  SimServer* const to = world_->MachineOf(send.server);
+  if (to == nullptr) return;
+  CopyMessage& message = send.message;
+  const uint32_t shard = message.shard;
+  auto* const steps = std::get_if<CopyMessage::Steps>(&message.what);
+  if (auto* has = std::get_if<CopyMessage::Has>(&message.what);
+      has != nullptr && world_->faults().bug == CopyBug::kKeepDiverged && has->entries > 0) {
+    has->log_epoch = message.epoch;
+  }
+  if (steps != nullptr && world_->faults().bug == CopyBug::kSkipStep &&
+      !steps->steps.entries.empty() && chance_.Happens(0.2)) {
+    for (Bytes& payload : steps->steps.entries.back().payloads) {
+      payload = Bytes::Adopt(std::vector<std::byte>(payload.size()));
+    }
+  }
+  const bool image = std::holds_alternative<CopyMessage::Image>(message.what);
+  const bool leads = image || steps != nullptr;
+  SimServer* const follower = leads ? to : this;
+  const Following& following = follower->follows_[shard];
+  const uint64_t stream = following.stream;
+  if (stream == 0 || following.server != (leads ? server() : send.server)) return;
+  const int64_t parts = image ? chance_.Between(1, kMostImageParts) : 1;
+  world_->outcome().images_in_parts += parts > 1;
+  for (int64_t part = 1; part <= parts; ++part) {
+    const bool slow = image && world_->queue().now() < world_->scenario().network.heals_at;
+    const Duration pause =
+        slow ? chance_.Between(Duration(0), world_->faults().image_pause) : Duration(0);
+    world_->Carry(
+        {machine_, to->machine_, StreamOf(shard)}, pause,
+        [=, from = server(), last = part == parts] {
+          if (follower->follows_[shard].stream != stream) return;
+          last ? to->OnCopyMessage(from, message) : to->OnImagePart(message);
+        },
+        [=] { follower->LoseStream(shard, stream); });
+  }
+}
+
+// A stream that loses a message breaks, and nothing more comes on it.
+void SimServer::LoseStream(uint32_t shard, uint64_t stream) {
+  const auto at = follows_.find(shard);
+  if (at == follows_.end() || stream == 0 || at->second.stream != stream) return;
+  at->second.stream = 0;
+  if (const auto begun = std::exchange(at->second.begun, std::nullopt)) {
+    ++world_->outcome().images_broken_off;
+    if (world_->faults().bug == CopyBug::kTakeHalfImage)
+      OnCopyMessage(at->second.server, HalfOf(*begun));
+  }
+  ReachLater(shard);
+}
+
+void SimServer::ReachLater(uint32_t shard) {
+  world_->queue().After(chance_.Between(std::chrono::milliseconds(1), kServerSilence / 2),
+                        [=, this, life = life_] {
+                          if (life == life_) WhenAwake([=, this] { ReachLeadingCopy(shard); });
+                        });
+}
+
+void SimServer::ReachLeadingCopy(uint32_t shard) {
+  const auto at = follows_.find(shard);
+  const auto copy = copies_.find(shard);
+  if (at == follows_.end() || copy == copies_.end()) return;
+  if (at->second.server == 0 || at->second.stream != 0) return;
+  const SimServer* const leader = world_->MachineOf(at->second.server);
+  if (leader == nullptr || world_->AreCut(machine_, leader->machine_) ||
+      world_->AreCut(leader->machine_, machine_)) {
+    return ReachLater(shard);
+  }
+  at->second.stream = ++streams_;
+  copy->second->OnReached(world_->queue().now());
+}
+
+void SimServer::OnImagePart(const CopyMessage& message) {
+  WhenAwake([=, this] {
+    const auto at = copies_.find(message.shard);
+    if (at == copies_.end()) return;
+    follows_[message.shard].begun = message;
+    at->second->OnPart(world_->queue().now());
+    Flush(message.shard);
   });
 }
 

@@ -30,15 +30,18 @@ enum class CopyBug {
   kNone,
   kDontWait,          // a leading copy acknowledges before the copies in sync have it
   kPromoteLagging,    // a copy is reported as caught up before it is
+  kDealAll,           // a run goes on from a checkpoint with every batch of the pass to be dealt
   kSameEpoch,         // a promoted copy keeps the epoch of the one before
   kForgetOrders,      // the stored record lacks the orders
   kForgetMembers,     // the stored record lacks a worker
   kForgetCheckpoint,  // the stored record lacks the checkpoint under way
+  kDealAgain,         // the stored record has every batch of the pass as still to be dealt
   kForgetLedger,      // the stored record lacks the segments that were dealt last
   kTellUnstored,      // orders are given before the record is stored
   kSkipStep,          // a step reaches a copy without its gradients, and nobody notices
   kKeepDiverged,      // a copy goes on with a journal that is no beginning of the leader's
   kBelieveRestarted,  // a copy read from a disk that lost power counts as in sync
+  kTakeHalfImage,     // an image of which the last parts did not come is taken for a whole one
   kIgnoreStore,       // a server leads although another one took the lead
 };
 
@@ -83,6 +86,12 @@ class SimServer {
     uint32_t to = 0;    // machine
     uint64_t life = 0;  // of that machine
   };
+  // How a copy hears the leading copy.
+  struct Following {
+    uint32_t server = 0;               // 0: it leads itself
+    uint64_t stream = 0;               // 0: there is none
+    std::optional<CopyMessage> begun;  // an image of which only the first parts have come
+  };
 
   // Runs it when this process is awake; never, if it dies before.
   void WhenAwake(std::function<void()> action);
@@ -92,12 +101,20 @@ class SimServer {
   void Have(const AssignedCopy& assigned);
   void Execute(const ShardOrderTo& order);
   void TellOrders(uint32_t shard, const std::vector<CopyCore::OrderDone>& done);
+  // To the server that leads the run, which may be this server.
+  void TellLeader(const std::function<void(SimServer*)>& tell);
   void SendUp(std::function<void(SimServer*)> deliver);
   void SendDown(uint64_t link, std::function<void(SimServer*)> deliver);
   void Connect();
   void BreakLink();
   void LoseLink(uint64_t id, SimServer* leader);
   void Flush(uint32_t shard);
+  // An image goes in parts, between which something may happen.
+  void SendToCopy(CopyCore::Send send);
+  void LoseStream(uint32_t shard, uint64_t stream);
+  void ReachLater(uint32_t shard);
+  void ReachLeadingCopy(uint32_t shard);
+  void OnImagePart(const CopyMessage& message);
   void OnCut(uint32_t shard, std::shared_ptr<const ShardCut> cut);
   void WritePart(const effect::WritePart& part);
   // Nothing: the part is passed over.
@@ -129,6 +146,8 @@ class SimServer {
   // The process.
   std::unique_ptr<ServerCore> core_;
   std::map<uint32_t, std::unique_ptr<CopyCore>> copies_;
+  std::map<uint32_t, Following> follows_;  // by shard
+  uint64_t streams_ = 0;                   // that its copies had to leading copies
   HeldCuts cuts_;
   UnsealedCheckpoint unsealed_;
   Link up_;                            // to the machine that leads the run

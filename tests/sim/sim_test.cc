@@ -47,7 +47,7 @@ TEST(Simulation, RandomRunsKeepEveryPromise) {
   for (uint64_t seed = range.first; seed < range.first + range.seeds; ++seed) {
     auto [scenario, faults] = RandomRun(seed);
     if (range.late) MakeLate(&scenario.config);
-    const RunOutcome outcome = RunWorld(scenario, faults, false).Run();
+    const RunOutcome outcome = Simulate(scenario, faults, false);
     if (!outcome.breaches.empty()) {
       ADD_FAILURE() << Failure(scenario, faults);
       if (++failures == 3) break;
@@ -56,6 +56,9 @@ TEST(Simulation, RandomRunsKeepEveryPromise) {
     total.counts.pulls_checked += outcome.counts.pulls_checked;
     total.counts.late += outcome.counts.late;
     total.counts.cuts_checked += outcome.counts.cuts_checked;
+    total.counts.passes += outcome.counts.passes;
+    total.counts.uneven += outcome.counts.uneven;
+    total.counts.dealt_again += outcome.counts.dealt_again;
     total.deaths += outcome.deaths;
     total.promotions += outcome.promotions;
     total.takeovers += outcome.takeovers;
@@ -64,19 +67,31 @@ TEST(Simulation, RandomRunsKeepEveryPromise) {
     total.resent += outcome.resent;
     total.leaves += outcome.leaves;
     total.workers_cut_off += outcome.workers_cut_off;
+    total.quarantined += outcome.quarantined;
+    total.resumed += outcome.resumed;
+    total.images_in_parts += outcome.images_in_parts;
+    total.images_broken_off += outcome.images_broken_off;
   }
-  std::cout << range.seeds << " runs: " << total.counts.pushes_made << " pushes, "
+  std::cout << range.seeds << " runs, " << total.resumed
+            << " of them twice, from a checkpoint: " << total.counts.pushes_made << " pushes, "
             << total.counts.pulls_checked << " pulls and " << total.counts.cuts_checked
             << " cuts checked, " << total.counts.late << " pulls went on without late workers, "
-            << total.deaths << " servers died, " << total.leaves << " left, "
-            << total.workers_cut_off << " workers cut off, " << total.promotions
-            << " copies promoted, " << total.takeovers << " leaderships of runs, " << total.moves
-            << " shards moved, " << total.images << " images, " << total.resent << " resent\n";
+            << total.counts.passes << " passes over the data gave way to the next, "
+            << total.counts.uneven << " segments were uneven, " << total.counts.dealt_again
+            << " batches dealt again, " << total.deaths << " servers died, " << total.leaves
+            << " left, " << total.workers_cut_off << " workers cut off, " << total.quarantined
+            << " in quarantine, " << total.promotions << " copies promoted, " << total.takeovers
+            << " leaderships of runs, " << total.moves << " shards moved, " << total.images
+            << " images, " << total.images_in_parts << " went to other copies in parts, "
+            << total.images_broken_off << " of them broke off, " << total.resent << " resent\n";
   if (range.seeds < 300) return;  // the rarest do not come in fewer
   // The faults happened: a run in which nothing goes wrong proves little.
   EXPECT_GT(total.counts.cuts_checked, range.seeds);
   EXPECT_GT(total.counts.pulls_checked, (range.late ? 20 : 40) * range.seeds);
   EXPECT_GT(total.counts.late, range.seeds);
+  EXPECT_GT(total.counts.passes, range.seeds / 4);
+  EXPECT_GT(total.counts.uneven, range.seeds / 50);
+  EXPECT_GT(total.counts.dealt_again, range.seeds / 4);
   EXPECT_GT(total.resent, range.seeds);
   EXPECT_GT(total.deaths, range.seeds / 2);
   EXPECT_GT(total.promotions, range.seeds / 4);
@@ -84,16 +99,18 @@ TEST(Simulation, RandomRunsKeepEveryPromise) {
   EXPECT_GT(total.images, range.seeds / 4);
   EXPECT_GT(total.leaves, range.seeds / 50);
   EXPECT_GT(total.workers_cut_off, range.seeds / 4);
+  EXPECT_GT(total.resumed, range.seeds / 20);
+  EXPECT_GT(total.quarantined, range.seeds / 20);
+  EXPECT_GT(total.images_in_parts, range.seeds / 4);
+  EXPECT_GT(total.images_broken_off, range.seeds / 100);
 }
 
-RunOutcome CalmRun(const Scenario& scenario) {
-  return RunWorld(scenario, OneServer(), false).Run();
-}
+RunOutcome CalmRun(const Scenario& scenario) { return Simulate(scenario, OneServer(), false); }
 
 TEST(Simulation, TheSameSeedIsTheSameRun) {
   const auto run = [](uint64_t seed, bool trace) {
     const auto [scenario, faults] = RandomRun(seed);
-    return RunWorld(scenario, faults, trace).Run().hash;
+    return Simulate(scenario, faults, trace).hash;
   };
   std::set<uint64_t> hashes;
   for (uint64_t seed = 1; seed <= 30; ++seed) {
@@ -140,13 +157,37 @@ TEST(Simulation, WhereShardsLieAndWhoDiesDoesNotShowInTheBits) {
     faults.kills = 2;
     faults.rebalances = 4;
     EXPECT_EQ(Failure(scenario, faults), "");
-    const RunOutcome outcome = RunWorld(scenario, faults, false).Run();
+    const RunOutcome outcome = Simulate(scenario, faults, false);
     EXPECT_EQ(outcome.weights, calm.weights) << "schedule " << schedule;
     moves += outcome.moves;
     deaths += outcome.deaths;
   }
   EXPECT_GT(moves, 12u);
   EXPECT_GT(deaths, 4u);
+}
+
+// On another number of shards, with the optimizer's state.
+TEST(Simulation, ARunThatGoesOnFromACheckpointHasTheSameBits) {
+  const auto run = [](uint64_t schedule, Duration given_up_after) {
+    Scenario scenario = CalmScenario(77, 3, 0);
+    scenario.smooth = true;
+    scenario.network_seed = schedule;
+    scenario.config.mutable_optimizer()->mutable_sgd()->set_momentum(0.9);
+    scenario.config.mutable_optimizer()->mutable_sgd()->set_learning_rate(0.01);
+    RunFaults faults = OneServer();
+    faults.given_up_after = given_up_after;
+    EXPECT_EQ(Failure(scenario, faults), "");
+    return Simulate(scenario, faults, false);
+  };
+  const RunOutcome whole = run(1, Duration(0));
+  ASSERT_EQ(whole.weights.size(), 5u);
+  uint64_t resumed = 0;
+  for (uint64_t schedule = 1; schedule <= 12; ++schedule) {
+    const RunOutcome outcome = run(schedule, std::chrono::milliseconds(10 * schedule));
+    EXPECT_EQ(outcome.weights, whole.weights) << "schedule " << schedule;
+    resumed += outcome.resumed;
+  }
+  EXPECT_GT(resumed, 8u);
 }
 
 TEST(Simulation, TheComparisonOfBitsCanFail) {
@@ -219,7 +260,7 @@ TEST(Simulation, AServerThatIsStartedAgainHasTheSameBits) {
     RunFaults faults = seed % 5 < 2 ? RunFaults() : OneServer();
     faults.kills = 4;
     EXPECT_EQ(Failure(scenario, faults), "");
-    const RunOutcome outcome = RunWorld(scenario, faults, false).Run();
+    const RunOutcome outcome = Simulate(scenario, faults, false);
     deaths += outcome.deaths;
     promotions += outcome.promotions;
     images += outcome.images;

@@ -234,6 +234,13 @@ void Worker::Do(const task::Pause& pause) {
   world_->queue().After(pause.duration, [this] { Post([this] { Done(); }); });
 }
 
+void Worker::Do(const task::RestoreState&) {
+  for (const auto& [slice, state] : core_->session().TakeLoadedState()) {
+    world_->oracle().Loaded(key_, slice, AsFloats(state));
+  }
+  Done();
+}
+
 void Worker::Do(const task::SaveState& save) {
   std::vector<std::pair<uint32_t, Bytes>> residuals;
   for (int id = 0; id < placement_.slices_size(); ++id) {
@@ -321,7 +328,8 @@ void Worker::Do(const task::Install&) {
 void Worker::PushAll(uint64_t clock) {
   const Scenario& scenario = world_->scenario();
   const uint32_t member = *world_->oracle().Member(key_);
-  const bool poison = chance_.Happens(scenario.poison);
+  // Once all has healed the run must end, so there must be a worker that sends sound updates.
+  const bool poison = chance_.Happens(scenario.poison) && Now() < scenario.network.heals_at;
   const CodecConfig& push = scenario.config.compression().push();
   // Backward: the last layers' gradients are ready first.
   for (int id = placement_.slices_size() - 1; id >= 0; --id) {

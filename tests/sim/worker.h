@@ -57,7 +57,7 @@ class Worker {
   void Do(const task::AskSegment& ask);
   void Do(const task::Pause& pause);
   void Do(const task::Await&) {}
-  void Do(const task::RestoreState&) { Done(); }
+  void Do(const task::RestoreState&);
   void Do(const task::SaveState& save);
   void Do(const task::BeginSegment& begin);
   void Do(const task::Install& install);
