@@ -55,14 +55,17 @@ std::string NameOfThisServer() {
   return readable.empty() ? "server" : readable;
 }
 
-absl::StatusOr<Config> ReadConfig(const Arguments& arguments) {
+// `notes`: as of ReadRunConfig.
+absl::StatusOr<Config> ReadConfig(const Arguments& arguments,
+                                  std::vector<std::string>* notes = nullptr) {
   return ReadRunConfig({.config = arguments.config,
                         .resume = EarlierRun(arguments),
                         .checkpoint = {},
                         .set = arguments.set,
                         .shards = arguments.shards,
                         .workers = arguments.workers,
-                        .run_dir = {}});
+                        .run_dir = {}},
+                       notes);
 }
 
 absl::StatusOr<LoadedCheckpoint> LoadChosen(const CheckpointStore& store,
@@ -247,7 +250,8 @@ absl::Status CheckEtcdFree(const Arguments& arguments, const ServerStart& start)
 }
 
 absl::StatusOr<ServerStart> NewRun(const Arguments& arguments, ServerStart start) {
-  PSGD_ASSIGN_OR_RETURN(start.config, ReadConfig(arguments));
+  std::vector<std::string> config_notes;
+  PSGD_ASSIGN_OR_RETURN(start.config, ReadConfig(arguments, &config_notes));
   if (arguments.etcd.given()) {
     PSGD_RETURN_IF_ERROR(
         EtcdStore(arguments, start.config.name(), start.config, start.credentials).status());
@@ -261,6 +265,8 @@ absl::StatusOr<ServerStart> NewRun(const Arguments& arguments, ServerStart start
     PSGD_RETURN_IF_ERROR(CheckUnfinished(dir.path, start.config));
   }
   PSGD_ASSIGN_OR_RETURN(start.opened, OpenRun(arguments, dir));
+  // Not in start.notes: ps-run, which shows those, reads the config and shows its notes itself.
+  for (const std::string& note : config_notes) start.opened.log->warn("{}", note);
   // Before any file of the run is written, so that a run that cannot be resumed stays unchanged.
   if (dir.resume) {
     PSGD_RETURN_IF_ERROR(Resume(arguments, &start));

@@ -19,7 +19,8 @@ endif()
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/python/psgd DESTINATION lib/python3/dist-packages COMPONENT psgd
   PATTERN __pycache__ EXCLUDE PATTERN *.so EXCLUDE)
 # Needed by a sweep's launch.link and by --launcher slurm.
-install(PROGRAMS ${CMAKE_SOURCE_DIR}/scripts/netns.sh ${CMAKE_SOURCE_DIR}/deploy/slurm/run.sbatch
+install(PROGRAMS ${CMAKE_SOURCE_DIR}/scripts/netns.sh ${CMAKE_SOURCE_DIR}/scripts/netns_delay.py
+  ${CMAKE_SOURCE_DIR}/deploy/slurm/run.sbatch
   DESTINATION ${CMAKE_INSTALL_DATADIR}/psgd COMPONENT psgd)
 # The programs themselves print their manual pages and completions.
 install(CODE "

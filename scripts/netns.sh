@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Hosts of a small network on this machine: network namespaces on one switch, with links as slow as
 # asked for. For seeing what a slow network does, and for tests. Needs root, iproute2 and the kernel's
-# tbf queue (a container needs CAP_NET_ADMIN).
+# tbf queue (a container needs CAP_NET_ADMIN). Without the kernel's netem queue netns_delay.py delays.
 #
 #   scripts/netns.sh up 3 100mbit [10ms]   hosts 1 to 3, 10.77.0.1 to 10.77.0.3; delay: each way
 #   scripts/netns.sh up 3                  links as fast as the machine
@@ -15,6 +15,7 @@ set -euo pipefail
 
 network=${PSGD_NETNS:-psgd}
 switch=$network-switch
+here=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
 
 usage() { sed -n '2,13s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2; exit 2; }
 
@@ -29,7 +30,7 @@ down() {
 # Limits packets that leave `device` in `space` to $rate. The bucket holds a timer tick's worth.
 limit() {
   local space=$1 device=$2 parent=root
-  if [[ -n $delay ]]; then
+  if [[ -n $delay && -z $relay ]]; then
     ip netns exec "$space" tc qdisc add dev "$device" root handle 1: netem delay "$delay" limit 100000
     parent='parent 1:1'
   fi
@@ -57,18 +58,42 @@ disturb() {
     "6,32 0 0 4294963256,53 1 0 $((all * loss / 100)),6 0 0 65568,53 1 0 $((all * (loss + late) / 100)),6 0 0 65584,6 0 0 0"
 }
 
+# Whether the kernel has the netem queue.
+has_netem() {
+  ip netns exec "$switch" tc qdisc add dev lo root netem delay 1ms 2> /dev/null &&
+    ip netns exec "$switch" tc qdisc del dev lo root
+}
+
+# Without netem a program delays the frames. It ends with the switch's other processes.
+start_relay() {
+  relay=yes
+  ip netns exec "$switch" "$here/netns_delay.py" "$1" "$delay" < /dev/null > /dev/null 2>&1 &
+  local tries
+  for ((tries = 0; tries < 100; ++tries)); do
+    ip netns exec "$switch" ip link show host"$1" > /dev/null 2>&1 && return
+    sleep 0.1
+  done
+  echo "netns_delay.py made no links; a kernel without netem needs TUN (/dev/net/tun)" >&2
+  return 1
+}
+
 up() {
   local hosts=$1 i space
-  rate=${2:-} delay=${3:-}
+  rate=${2:-} delay=${3:-} relay=
   down
   trap 'down' ERR
   ip netns add "$switch"
   ip netns exec "$switch" ip link add name switch type bridge
   ip netns exec "$switch" ip link set switch up
+  if [[ -n $delay ]] && ! has_netem; then start_relay "$hosts"; fi
   for ((i = 1; i <= hosts; ++i)); do
     space=$network-$i
     ip netns add "$space"
-    ip link add name port"$i" netns "$switch" type veth peer name eth0 netns "$space"
+    if [[ -n $relay ]]; then
+      ip netns exec "$switch" ip link set host"$i" netns "$space" name eth0
+    else
+      ip link add name port"$i" netns "$switch" type veth peer name eth0 netns "$space"
+    fi
     ip netns exec "$switch" ip link set port"$i" master switch up
     ip netns exec "$space" ip addr add 10.77.0."$i"/24 dev eth0
     ip netns exec "$space" ip link set eth0 up

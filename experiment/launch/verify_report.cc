@@ -26,6 +26,7 @@
 #include "server/durability/journal_folder.h"
 #include "server/durability/rocks_run_store.h"
 #include "server/durability/server_record.h"
+#include "server/shard/earlier_rules.h"
 
 namespace psgd {
 namespace {
@@ -364,6 +365,18 @@ std::string JournalText(const std::vector<CheckedJournal>& journal) {
   return table.empty() ? "" : absl::StrCat("\n", table.Text(), wrong);
 }
 
+// A server refuses entries of which it would make other weights.
+void CheckRules(const Config& config, VerifiedRun* run) {
+  const absl::Status same = CheckEarlierRules(config);
+  if (same.ok()) return;
+  for (CheckedJournal& checked : run->journal) {
+    JournalReport& report = checked.report;
+    if (report.earlier_rules == 0) continue;
+    report.damage.push_back(absl::StrCat("entry ", report.earlier_rules, " ", same.message()));
+    report.recovers = false;
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<VerifiedRun> VerifyRun(const std::string& run_dir) {
@@ -400,6 +413,7 @@ absl::StatusOr<VerifiedRun> VerifyRun(const std::string& run_dir) {
   }
   if (memory) return run;
   for (const std::string& name : servers.others) VerifyServerInside(run_dir, name, &run);
+  if (config.ok()) CheckRules(*config, &run);
   return run;
 }
 

@@ -9,9 +9,13 @@ namespace {
 
 absl::string_view KeyText(const JournalKey& key) { return {key.data(), key.size()}; }
 
+bool IsEarlier(absl::string_view value) {
+  return FormatVersionOf(value) == kEarlierJournalFormatVersion;
+}
+
 absl::StatusOr<absl::string_view> Contents(const JournalKey& key, absl::string_view value) {
-  PSGD_ASSIGN_OR_RETURN(const StoredValue stored,
-                        OpenStored(kJournalFormatVersion, KeyText(key), value));
+  const uint32_t version = IsEarlier(value) ? kEarlierJournalFormatVersion : kJournalFormatVersion;
+  PSGD_ASSIGN_OR_RETURN(const StoredValue stored, OpenStored(version, KeyText(key), value));
   return stored.contents;
 }
 
@@ -60,6 +64,7 @@ absl::StatusOr<JournalEntry> DecodeEntry(const JournalKey& key, absl::string_vie
   PSGD_ASSIGN_OR_RETURN(absl::string_view contents, Contents(key, value));
   uint32_t head_bytes = 0;
   JournalEntry entry;
+  entry.earlier_rules = IsEarlier(value);
   if (contents.size() < sizeof head_bytes) return absl::DataLossError("has no head");
   std::memcpy(&head_bytes, contents.data(), sizeof head_bytes);
   contents.remove_prefix(sizeof head_bytes);

@@ -1,5 +1,5 @@
-// The layout of a journal in its database. Stored: do not change; a new layout takes a new
-// kJournalFormatVersion.
+// The layout of a journal in its database. Stored: do not change; a new layout, or a new rule how a
+// push counts, takes a new kJournalFormatVersion.
 //
 // key, 9 bytes:  kind (1 byte), number of an entry (8 bytes, big-endian)
 //
@@ -20,7 +20,9 @@
 
 namespace psgd {
 
-inline constexpr uint32_t kJournalFormatVersion = 2;
+inline constexpr uint32_t kJournalFormatVersion = 4;
+// Of the same layout. In some runs its entries make other weights now: JournalEntry::earlier_rules.
+inline constexpr uint32_t kEarlierJournalFormatVersion = 2;
 
 // Stored: do not change.
 enum class JournalKind : uint8_t {

@@ -398,11 +398,13 @@ JournalReport RocksJournal::Check(RocksJournalOptions options) {
   const auto image = journal.LoadImage(&notes);
   if (!image.ok() || !CheckLogEnds(journal.LogFolder()).ok()) return report;
   JournalMembers members(image->record);
-  const absl::Status read =
-      journal.Replay(image->record.entry(), [&members](const JournalEntry& entry) {
-        members.Add(entry.head);
-        return absl::OkStatus();
-      });
+  uint64_t number = image->record.entry();
+  const absl::Status read = journal.Replay(image->record.entry(), [&](const JournalEntry& entry) {
+    ++number;
+    if (entry.earlier_rules && report.earlier_rules == 0) report.earlier_rules = number;
+    members.Add(entry.head);
+    return absl::OkStatus();
+  });
   report.recovers = read.ok();
   if (read.ok() && !image->arrays.slices.empty()) report.clocks = members.Clocks();
   return report;

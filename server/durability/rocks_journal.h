@@ -44,8 +44,10 @@ struct JournalReport {
   MemberClocks clocks;              // at its end, as ShardCore::Clocks; if a server can go on
   std::vector<std::string> damage;  // each names a file, image or entry
   bool recovers = false;            // a server can go on from it
-  bool empty = false;               // the server died while it created the journal
-  bool misplaced = false;           // folders are mixed up or renamed; there may be no damage
+  uint64_t earlier_rules = 0;  // the first entry with JournalEntry::earlier_rules that a server
+                               // would carry out again; 0: none
+  bool empty = false;          // the server died while it created the journal
+  bool misplaced = false;      // folders are mixed up or renamed; there may be no damage
 };
 
 // Thread-safe only as Journal says.

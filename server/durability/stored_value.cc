@@ -33,6 +33,12 @@ uint64_t EndStored(absl::string_view key, std::string* value) {
   return checksum;
 }
 
+uint32_t FormatVersionOf(absl::string_view value) {
+  uint32_t version = 0;
+  if (value.size() >= kStoredPrefixSize) std::memcpy(&version, value.data(), sizeof version);
+  return version;
+}
+
 absl::StatusOr<StoredValue> OpenStored(uint32_t version, absl::string_view key,
                                        absl::string_view value) {
   if (value.size() < kStoredPrefixSize) {

@@ -23,6 +23,8 @@ struct StoredValue {
   absl::string_view contents;  // part of the value
   uint64_t checksum = 0;
 };
+// 0: the value is too short to have one.
+uint32_t FormatVersionOf(absl::string_view value);
 // DATA_LOSS: the value is short, of another format, or not what was written under this key.
 absl::StatusOr<StoredValue> OpenStored(uint32_t version, absl::string_view key,
                                        absl::string_view value);

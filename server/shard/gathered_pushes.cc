@@ -44,15 +44,20 @@ std::shared_ptr<const Message> GatheredPushes::Add(uint64_t clock, Message messa
   auto kept = std::make_shared<const Message>(std::move(message));
   const uint32_t worker = kept->header.worker();
   Clock& waiting = by_clock_[clock];
-  for (SharedPayload& shared : payloads) {
-    if (shared.slices.size() > 1) {
-      waiting.shared.insert(shared.slices.begin(), shared.slices.end());
-    }
-    std::vector<GatheredPayload>& slice = waiting.slices[shared.slices.front()];
-    const auto after = std::ranges::upper_bound(slice, worker, {}, &GatheredPayload::worker);
-    bytes_ += slice.insert(after, {worker, kept, std::move(shared)})->bytes();
-  }
+  for (SharedPayload& shared : payloads) Insert(waiting, {worker, kept, std::move(shared)});
   return kept;
+}
+
+void GatheredPushes::PutBack(uint64_t clock, GatheredPayload payload) {
+  Insert(by_clock_[clock], std::move(payload));
+}
+
+void GatheredPushes::Insert(Clock& clock, GatheredPayload payload) {
+  const std::vector<size_t>& slices = payload.shared.slices;
+  if (slices.size() > 1) clock.shared.insert(slices.begin(), slices.end());
+  std::vector<GatheredPayload>& slice = clock.slices[slices.front()];
+  const auto after = std::ranges::upper_bound(slice, payload.worker, {}, &GatheredPayload::worker);
+  bytes_ += slice.insert(after, std::move(payload))->bytes();
 }
 
 std::optional<uint64_t> GatheredPushes::Next(uint64_t clock) const {

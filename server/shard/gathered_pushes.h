@@ -37,6 +37,9 @@ class GatheredPushes {
   std::shared_ptr<const Message> Add(uint64_t clock, Message message,
                                      std::vector<SharedPayload> payloads);
 
+  // Keeps a payload that was taken, for another clock.
+  void PutBack(uint64_t clock, GatheredPayload payload);
+
   // Whether a push of the clock was added, be it an empty push.
   bool Has(uint64_t clock) const { return by_clock_.contains(clock); }
   // The first clock after `clock` that has a push.
@@ -62,6 +65,8 @@ class GatheredPushes {
     std::map<size_t, std::vector<GatheredPayload>> slices;
     std::set<size_t> shared;  // slices of payloads for several slices
   };
+
+  void Insert(Clock& clock, GatheredPayload payload);
 
   std::map<uint64_t, Clock> by_clock_;
   size_t bytes_ = 0;

@@ -20,6 +20,7 @@ namespace psgd {
 struct JournalEntry {
   JournalHead head;
   std::vector<Bytes> payloads;  // of the message
+  bool earlier_rules = false;   // an earlier version of psgd wrote it: earlier_rules.h
 
   size_t bytes() const {
     size_t sum = head.ByteSizeLong();

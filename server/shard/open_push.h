@@ -64,7 +64,7 @@ struct WaitingPayload {
   const Message* message = nullptr;
   SharedPayload shared;
   uint32_t steps = 1;   // how many its worker took for it
-  uint64_t late = 0;    // clocks between the one it was made for and the one it counts in
+  uint64_t late = 0;    // exchanges of its slices from the one it was made for
   uint64_t of_all = 0;  // if it is late: steps that all workers took for the clock it was made for
 
   // The most bytes that its readers hold besides the message.

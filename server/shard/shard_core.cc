@@ -10,6 +10,7 @@
 #include "common/program_state.h"
 #include "compression/saved_state.h"
 #include "proto/local_steps.h"
+#include "server/shard/earlier_rules.h"
 #include "server/shard/shard_order.h"
 
 namespace psgd {
@@ -551,6 +552,7 @@ void ShardCore::WriteDown(const WeightsShown& shown) {
 }
 
 absl::Status ShardCore::Replay(const JournalEntry& entry) {
+  if (entry.earlier_rules) PSGD_RETURN_IF_ERROR(CheckEarlierRules(options_.config));
   Outbox nobody;
   pulls_.EndLife();  // who replays does not answer workers: a life of it has ended
   journal_.clear();

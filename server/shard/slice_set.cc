@@ -176,7 +176,8 @@ void SliceSet::ApplyTensor(std::span<WaitingPayload> payloads,
   }
   for (auto& [local, gathered] : by_slice) {
     if (gathered.steps == 0) {
-      // The clock carries another fragment: a late change has its share in its own clock.
+      // The last clock of a segment may exchange other slices: a late change has its share in its
+      // own clock.
       gathered.steps = gathered.late_of_all;
       continue;
     }

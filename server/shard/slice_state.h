@@ -68,7 +68,8 @@ struct SliceState {
 struct Contribution {
   PayloadReader* reader = nullptr;  // null: SliceUpdater::AddUp has read the payload
   float scale = 1;
-  // Versions since the pull, less `usual_age`. For a late push: how many clocks late.
+  // Versions since the pull, less `usual_age`. For a late push: how many exchanges of the slice
+  // late.
   uint64_t staleness = 0;
   Bytes pulled;  // the worker's weights; for delay compensation
   // Has the payload, if it can be passed on: see open_push.h.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <span>
+#include <utility>
 
 namespace psgd {
 
@@ -65,7 +66,8 @@ void SynchronousClocks::Apply(std::vector<GatheredPayload> gathered) {
   std::vector<WaitingPayload> payloads;
   for (GatheredPayload& payload : gathered) {
     const uint32_t steps = schedule_.StepsOf(payload.worker, payload.made_for());
-    const uint64_t late = clock - payload.made_for();
+    // In exchanges of its slices.
+    const uint64_t late = (clock - payload.made_for() + fragments_ - 1) / fragments_;
     const uint64_t of_all = late > 0 ? StepsOfAll(payload, steps) : 0;
     payloads.push_back({payload.message.get(), std::move(payload.shared), steps, late, of_all});
   }
@@ -76,6 +78,23 @@ void SynchronousClocks::Apply(std::vector<GatheredPayload> gathered) {
     }
   }
   slices_.ApplyTogether(std::move(payloads), absent, schedule_.RatesAt(clock));
+}
+
+bool SynchronousClocks::EndsSegment(uint64_t clock) const {
+  const Segment* segment = schedule_.SegmentOf(clock);
+  return segment == nullptr || clock >= segment->first_clock() + segment->clocks();
+}
+
+std::vector<GatheredPayload> SynchronousClocks::TakeDue() {
+  const uint64_t clock = next();
+  std::vector<GatheredPayload> due = gathered_.TakeAll(clock);
+  if (fragments_ == 1 || EndsSegment(clock)) return due;
+  const auto waiting = std::ranges::stable_partition(due, [&](const GatheredPayload& payload) {
+    return (clock - payload.made_for()) % fragments_ == 0;
+  });
+  for (GatheredPayload& payload : waiting) gathered_.PutBack(clock + 1, std::move(payload));
+  due.erase(waiting.begin(), waiting.end());
+  return due;
 }
 
 void SynchronousClocks::Advance() {
@@ -99,7 +118,7 @@ void SynchronousClocks::Advance() {
     }
     expected_.reset();
     if (gathered_.Has(clock)) {
-      Apply(gathered_.TakeAll(clock));
+      Apply(expected ? TakeDue() : gathered_.TakeAll(clock));
     } else if (!expected) {
       // No worker will fill this clock: go on where the present workers began. Without workers, go
       // on to the cut, so that it does not wait.
@@ -121,8 +140,7 @@ void SynchronousClocks::Advance() {
 bool SynchronousClocks::MayClose() const {
   const uint64_t clock = next();
   if (quorum_ == 0 || HoldsBack(cut_, clock)) return false;
-  const Segment* segment = schedule_.SegmentOf(clock);
-  if (segment == nullptr || clock >= segment->first_clock() + segment->clocks()) return false;
+  if (EndsSegment(clock)) return false;
   const auto arrived = std::ranges::count_if(members_, [clock](const auto& entry) {
     return TakesPart(entry.second, clock) && entry.second.arrived_clock() >= clock;
   });

@@ -2,10 +2,13 @@
 // update, summed in the order of worker numbers, so the result does not depend on which worker was
 // first. A slice that every worker has pushed does not wait for the clock's other slices. With
 // consistency.quorum, a clock that has its quorum waits for the others only for the grace period.
-// What comes later counts in the next clock. The last clock of a segment always waits, so segments,
-// cuts and ends of runs lack nothing.
+// What comes later counts in the next clock. With local.fragments it counts in the next clock that
+// exchanges its slices, because an update of its own would be one more step of the optimizer. The
+// last clock of a segment always waits, and takes all that came late, so segments, cuts and ends of
+// runs lack nothing.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -34,6 +37,7 @@ class SynchronousClocks {
   SynchronousClocks(const Config& config, const ClockSchedule& schedule,
                     const std::optional<CheckpointCut>& cut, SliceSet* slices, Members* members)
       : quorum_(config.consistency().staleness() == 0 ? config.consistency().quorum() : 0),
+        fragments_(static_cast<uint64_t>(std::max(1, config.local().fragments()))),
         schedule_(schedule),
         cut_(cut),
         slices_(*slices),
@@ -81,12 +85,18 @@ class SynchronousClocks {
   }
   // The steps that all workers took for the clock that a worker made this payload for, in `steps`.
   uint64_t StepsOfAll(const GatheredPayload& payload, uint32_t steps) const;
+  // Whether it is the last clock of its segment, as far as is known.
+  bool EndsSegment(uint64_t clock) const;
+  // The payloads that count in the next clock. Late ones of slices that it does not exchange wait
+  // for the clock after it.
+  std::vector<GatheredPayload> TakeDue();
   // Applies payloads of the next clock as one update.
   void Apply(std::vector<GatheredPayload> gathered);
   // Whether every worker of the next clock has pushed the slice in a payload of its own.
   bool AllPushed(uint32_t local);
 
-  const int32_t quorum_;  // 0: every clock waits for all
+  const int32_t quorum_;      // 0: every clock waits for all
+  const uint64_t fragments_;  // a slice is exchanged in each such clock
   const ClockSchedule& schedule_;
   const std::optional<CheckpointCut>& cut_;
   SliceSet& slices_;

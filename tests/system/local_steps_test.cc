@@ -174,6 +174,20 @@ TEST_F(LocalStepsRun, AnEpochThatCutsClocksShortIsTold) {
   EXPECT_THAT(File("run/server/server.log"), HasSubstr(told));
 }
 
+TEST_F(LocalStepsRun, AServerByHandTellsTheConfigsNotesAndUnderPsRunTheyAreToldOnce) {
+  const std::string told = "if it is meant for the workers, move it to local.optimizer";
+  const std::vector<std::string> sets = Sets({"local.steps=2", "optimizer=adam", "train.epochs=1"});
+  Process server(std::vector<std::string>{"ps-server", "--config", SmallConfig(), "--port", "0",
+                                          "--run-dir", Path("by-hand")} +
+                 sets);
+  ServerOf(server);
+  EXPECT_THAT(server.Err(), HasSubstr(told));
+  const Ended ended = RunSmall("run", sets);
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.err, HasSubstr(told));
+  EXPECT_EQ(ended.err.find(told), ended.err.rfind(told)) << ended.err;
+}
+
 // A worker that stands still holds nobody up, and what it pushes later counts.
 TEST_F(LocalStepsRun, WithAQuorumTheOthersGoOnWithoutALateWorker) {
   Process server(

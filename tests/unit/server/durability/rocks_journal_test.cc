@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "server/durability/journal_format.h"
 #include "server/durability/rocks.h"
 
 namespace psgd {
@@ -382,6 +383,23 @@ TEST_F(RocksJournalTest, CheckNamesWhatIsDamaged) {
   EXPECT_THAT(report.images, testing::ElementsAre(0));
   EXPECT_TRUE(report.recovers);
   EXPECT_FALSE(RocksJournal::Check({root_ + "/nothing", 0, false}).recovers);
+}
+
+TEST(JournalFormat, AnEntryOfAnEarlierVersionIsReadAndMarked) {
+  const JournalKey key = EncodeJournalKey(JournalKind::kEntry, 1);
+  std::string value;
+  EncodeEntry(key, PushOf(1, 10), &value);
+  const auto now = DecodeEntry(key, value);
+  ASSERT_TRUE(now.ok()) << now.status();
+  EXPECT_FALSE(now->earlier_rules);
+  std::memcpy(value.data(), &kEarlierJournalFormatVersion, sizeof kEarlierJournalFormatVersion);
+  const auto earlier = DecodeEntry(key, value);
+  ASSERT_TRUE(earlier.ok()) << earlier.status();
+  EXPECT_TRUE(earlier->earlier_rules);
+  EXPECT_EQ(earlier->head.message().push().seq(), 1u);
+  value[0] = 1;
+  EXPECT_THAT(std::string(DecodeEntry(key, value).status().message()),
+              testing::HasSubstr("has format version 1; this program reads 4"));
 }
 
 TEST_F(RocksJournalTest, AFullDiskThatHasRoomAgainIsWrittenOn) {

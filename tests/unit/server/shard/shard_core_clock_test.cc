@@ -213,6 +213,35 @@ TEST(ShardClock, ScaleCompensationWithLocalStepsLeavesPushesInTimeAsTheyAre) {
   EXPECT_EQ(shard.Weights(0), Values{-2.5f});
 }
 
+// Entries of version 2 of the journal's format.
+TEST(ShardClock, StepsOfAnEarlierVersionThatWouldMakeOtherWeightsAreRefused) {
+  Config scales, late;
+  scales.mutable_consistency()->set_compensation(ConsistencyConfig::SCALE);
+  late.mutable_consistency()->set_quorum(1);
+  const auto replay = [](const Config& config, int64_t staleness) {
+    const FixtureOptions options{.staleness = staleness, .elements = {1}, .journal = true};
+    ShardFixture shard(options, config);
+    shard.Start(1);
+    shard.core().TakeJournal();
+    ShardFixture again(options, config);
+    EXPECT_TRUE(again.core().Restore(shard.core().MakeImage()).ok());
+    shard.Acknowledged(ShardFixture::PushOf(0, 1, 1, {{0, {1}}}));
+    JournalEntry entry = shard.core().TakeJournal().at(0);
+    entry.earlier_rules = true;
+    return again.core().Replay(entry);
+  };
+  EXPECT_TRUE(replay(scales, -1).ok());
+  EXPECT_TRUE(replay(late, 0).ok());
+  scales.mutable_local()->set_steps(2);
+  late.mutable_local()->set_fragments(2);
+  for (const absl::Status& refused : {replay(scales, -1), replay(late, 0)}) {
+    EXPECT_EQ(refused.code(), absl::StatusCode::kDataLoss);
+    EXPECT_THAT(std::string(refused.message()),
+                testing::AllOf(testing::HasSubstr("an earlier version of psgd"),
+                               testing::HasSubstr("with ps-run --resume")));
+  }
+}
+
 TEST(ShardClock, DelayCompensationUsesTheWeightsThatWerePulled) {
   Config config;
   config.mutable_consistency()->set_compensation(ConsistencyConfig::DELAY);

@@ -157,25 +157,65 @@ TEST_F(ShardQuorum, TheMeanWeighsLatePushesAsOthers) {
   }
 }
 
-// With fragments the next clock carries other slices.
-TEST_F(ShardQuorum, ALatePushHasItsShareWhereNobodyElsePushes) {
-  Config config = WithQuorum(2);
-  config.mutable_consistency()->set_reduction(ConsistencyConfig::MEAN);
-  ShardFixture shard({.staleness = 0, .elements = {1, 1}}, config);
-  shard.Start(3);
-  const auto push = [&](uint32_t worker, uint64_t clock, uint32_t slice, float value) {
-    shard.Acknowledged(ShardFixture::PushOf(worker, clock, clock, {{slice, {value}}}));
-  };
-  push(0, 1, 0, 3);
-  push(1, 1, 0, 3);
-  Outbox out;
-  shard.core().Tick(Time(0), &out);
-  shard.core().Tick(kGrace, &out);
-  EXPECT_EQ(shard.Weights(0), Values{-2});
-  push(2, 1, 0, 6);
-  for (uint32_t worker = 0; worker < 3; ++worker) push(worker, 2, 1, 3);
-  EXPECT_EQ(shard.Weights(0), Values{-4});
-  EXPECT_EQ(shard.Weights(1), Values{-3});
+// Two slices, which clocks exchange in turn. Workers 0 to 2 push 3 in each clock, and the first
+// clock goes on without worker 2.
+class FragmentedQuorum : public testing::Test {
+ protected:
+  static Config WithFragments() {
+    Config config = WithQuorum(2);
+    config.mutable_consistency()->set_reduction(ConsistencyConfig::MEAN);
+    config.mutable_local()->set_fragments(2);
+    config.mutable_optimizer()->mutable_sgd()->set_learning_rate(1);
+    config.mutable_optimizer()->mutable_sgd()->set_momentum(0.5);
+    return config;
+  }
+  void FirstClockIsClosed(uint32_t clocks) {
+    shard_.Install();
+    for (uint32_t worker = 0; worker < 3; ++worker) shard_.Admit(worker);
+    shard_.Begin(0, clocks, {0, 1, 2});
+    Push(0, 1);
+    Push(1, 1);
+    Outbox out;
+    shard_.core().Tick(Time(0), &out);
+    shard_.core().Tick(kGrace, &out);
+    EXPECT_EQ(shard_.Weights(0), Values{-2});
+  }
+  void Push(uint32_t worker, uint64_t clock) {
+    shard_.Acknowledged(ShardFixture::PushOf(worker, clock, clock,
+                                             {{static_cast<uint32_t>((clock + 1) % 2), {3}}}));
+  }
+  uint64_t StepsOfTheFirstSlice() { return shard_.core().MakeImage().arrays.slices[0].steps; }
+
+  ShardFixture shard_{{.staleness = 0, .elements = {1, 1}}, WithFragments()};
+};
+
+TEST_F(FragmentedQuorum, ALatePushIsNoStepOfItsOwn) {
+  FirstClockIsClosed(4);
+  Push(2, 1);
+  for (uint32_t worker = 0; worker < 3; ++worker) Push(worker, 2);
+  EXPECT_EQ(shard_.core().SlowestClock(), 2u);
+  EXPECT_EQ(shard_.Weights(0), Values{-2});  // the late push waits
+  EXPECT_EQ(shard_.Weights(1), Values{-3});
+  // It waits in an image, too.
+  ShardFixture again({.staleness = 0, .elements = {1, 1}}, WithFragments());
+  ASSERT_TRUE(again.core().Restore(shard_.core().MakeImage()).ok());
+  for (uint32_t worker = 0; worker < 3; ++worker) {
+    Push(worker, 3);
+    again.Acknowledged(ShardFixture::PushOf(worker, 3, 3, {{0, {3}}}));
+  }
+  // The momentum is 2 / 2 + (3 + 1), in one step.
+  EXPECT_EQ(shard_.Weights(0), Values{-7});
+  EXPECT_EQ(again.Weights(0), Values{-7});
+  EXPECT_EQ(StepsOfTheFirstSlice(), 2u);
+}
+
+TEST_F(FragmentedQuorum, TheLastClockOfASegmentTakesWhatIsLate) {
+  FirstClockIsClosed(2);
+  Push(2, 1);
+  for (uint32_t worker = 0; worker < 3; ++worker) Push(worker, 2);
+  // A third of 3 with half of the momentum of 2, although the clock exchanges the other slice.
+  EXPECT_EQ(shard_.Weights(0), Values{-4});
+  EXPECT_EQ(shard_.Weights(1), Values{-3});
 }
 
 class JournaledQuorum : public ShardQuorum {
