@@ -33,27 +33,16 @@ struct CodedTexts {
   RowTargets targets;
 };
 
-// A range of texts. Thread-safe: immutable.
-class TextClassDataset final : public Dataset {
- public:
-  TextClassDataset(std::shared_ptr<const CodedTexts> texts, size_t begin, size_t end,
-                   const SampleShape& shape)
-      : texts_(std::move(texts)), begin_(begin), size_(end - begin), shape_(shape) {}
-
-  size_t size() const override { return size_; }
-  SampleShape shape() const override { return shape_; }
-  absl::Status Read(const SampleKey& key, const Sample& sample) const override {
-    const size_t text = begin_ + key.index;
-    texts_->rows.Read(text, sample.tokens);
-    texts_->targets.Read(text, sample);
+// The texts from `begin` to `end` as samples.
+std::shared_ptr<const Dataset> TextSamples(std::shared_ptr<const CodedTexts> texts, size_t begin,
+                                           size_t end, const SampleShape& shape) {
+  const auto read = [texts, begin](const SampleKey& key, const Sample& sample) {
+    texts->rows.Read(begin + key.index, sample.tokens);
+    texts->targets.Read(begin + key.index, sample);
     return absl::OkStatus();
-  }
-
- private:
-  const std::shared_ptr<const CodedTexts> texts_;
-  const size_t begin_, size_;
-  const SampleShape shape_;
-};
+  };
+  return std::make_shared<ReadDataset>(end - begin, shape, read);
+}
 
 bool IsFolder(const std::string& path) {
   std::error_code error;
@@ -209,10 +198,9 @@ absl::StatusOr<TrainAndTest> LoadTextClasses(const TextClassesOptions& options) 
                              .source = options.length,
                              .vocabulary = VocabularyOf(encoder),
                              .targets = static_cast<int>(coded->targets.targets.names.size())};
-  return TrainAndTest{
-      std::make_shared<TextClassDataset>(coded, 0, read.training, shape),
-      std::make_shared<TextClassDataset>(coded, read.training, read.texts.size(), shape),
-      coded->targets.targets, std::move(preparation), std::move(note)};
+  return TrainAndTest{TextSamples(coded, 0, read.training, shape),
+                      TextSamples(coded, read.training, read.texts.size(), shape),
+                      coded->targets.targets, std::move(preparation), std::move(note)};
 }
 
 }  // namespace psgd

@@ -21,45 +21,6 @@ struct TextPair {
   std::string target;
 };
 
-// Pairs in memory. Thread-safe: immutable.
-class TranslationDataset final : public Dataset {
- public:
-  // REQUIRES: no row of `sources` is longer than source_length, and no row of `targets` (with its
-  // end token) is longer than target_length.
-  TranslationDataset(TokenRows sources, TokenRows targets, int vocabulary,
-                     const TranslationOptions& options)
-      : sources_(std::move(sources)),
-        targets_(std::move(targets)),
-        vocabulary_(vocabulary),
-        source_length_(options.source_length),
-        target_length_(options.target_length) {}
-
-  size_t size() const override { return sources_.size(); }
-  SampleShape shape() const override {
-    return {.classes = vocabulary_,
-            .length = source_length_ + target_length_,
-            .source = source_length_,
-            .vocabulary = vocabulary_};
-  }
-  absl::Status Read(const SampleKey& key, const Sample& sample) const override {
-    const std::span source = sources_.Row(key.index), target = targets_.Row(key.index);
-    std::ranges::fill(sample.tokens, kPaddingToken);
-    std::ranges::fill(sample.labels, -1);
-    std::copy(source.begin(), source.end(), sample.tokens.begin());
-    std::copy(target.begin(), target.end(), sample.labels.begin());
-    sample.tokens[source_length_] = kBeginToken;
-    std::copy(target.begin(), target.end() - 1, sample.tokens.begin() + source_length_ + 1);
-    return absl::OkStatus();
-  }
-
- private:
-  const TokenRows sources_;
-  const TokenRows targets_;
-  const int vocabulary_;
-  const int source_length_;
-  const int target_length_;
-};
-
 absl::StatusOr<std::vector<TextPair>> ReadPairs(const std::string& path) {
   std::vector<TextPair> pairs;
   PSGD_RETURN_IF_ERROR(ForEachLine(path, [&](absl::string_view line) -> absl::Status {
@@ -91,8 +52,25 @@ std::shared_ptr<const Dataset> Encoded(std::span<const TextPair> pairs, BytePair
   }
   cut->first += sources.cut();
   cut->second += targets.cut();
-  return std::make_shared<TranslationDataset>(std::move(sources), std::move(targets),
-                                              VocabularyOf(*encoder), options);
+  const int source_length = options.source_length, vocabulary = VocabularyOf(*encoder);
+  const SampleShape shape = {.classes = vocabulary,
+                             .length = source_length + options.target_length,
+                             .source = source_length,
+                             .vocabulary = vocabulary};
+  const size_t size = sources.size();
+  return std::make_shared<ReadDataset>(
+      size, shape,
+      [source_length, sources = std::move(sources), targets = std::move(targets)](
+          const SampleKey& key, const Sample& sample) {
+        const std::span source = sources.Row(key.index), target = targets.Row(key.index);
+        std::ranges::fill(sample.tokens, kPaddingToken);
+        std::ranges::fill(sample.labels, -1);
+        std::copy(source.begin(), source.end(), sample.tokens.begin());
+        std::copy(target.begin(), target.end(), sample.labels.begin());
+        sample.tokens[source_length] = kBeginToken;
+        std::copy(target.begin(), target.end() - 1, sample.tokens.begin() + source_length + 1);
+        return absl::OkStatus();
+      });
 }
 
 BytePairs MakeEncoder(std::span<const TextPair> train, int vocabulary) {
