@@ -19,10 +19,7 @@ void Lower(const LocalResponseNorm& op, const Context& c) {
   const Pixels pixels(l.shape(c.in(0)));
   const View x = l.GetUsual(c.in(0)), y = l.PutUsual(c.out(0));
   const BufferId scale = l.PutOpaque(c.out(1), l.elements(c.in(0)) * sizeof(float));
-  l.CallKernel([=, stream = l.stream(), type = l.type()](const Buffers& b, const Step&) {
-    return ResponseNormForward(stream, type, op, pixels.count, pixels.channels, b[x.buffer],
-                               b[y.buffer], static_cast<float*>(b[scale]));
-  });
+  l.Run(ResponseNormForward, l.type(), op, pixels.count, pixels.channels, x, y, scale);
 }
 
 void Lower(const LocalResponseNormBackward& op, const Context& c) {
@@ -30,11 +27,8 @@ void Lower(const LocalResponseNormBackward& op, const Context& c) {
   const Pixels pixels(l.shape(c.in(0)));
   const View x = l.GetUsual(c.in(0)), dy = l.GetUsual(c.in(2)), dx = l.PutUsual(c.out(0));
   const BufferId scale = l.Opaque(c.in(1));
-  l.CallKernel([=, forward = op.forward, stream = l.stream(), type = l.type()](const Buffers& b,
-                                                                               const Step&) {
-    return ResponseNormGradient(stream, type, forward, pixels.count, pixels.channels, b[x.buffer],
-                                static_cast<const float*>(b[scale]), b[dy.buffer], b[dx.buffer]);
-  });
+  l.Run(ResponseNormGradient, l.type(), op.forward, pixels.count, pixels.channels, x, scale, dy,
+        dx);
 }
 
 }  // namespace psgd::cudnn

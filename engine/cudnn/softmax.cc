@@ -19,11 +19,7 @@ void Lower(const Softmax& op, const Context& c) {
     lengths = l.Native(c.in(1)).buffer;
   }
   const View x = l.Get(c.in(0), l.PlainFormat()), y = l.Put(c.out(0), l.PlainFormat());
-  l.CallKernel([=, stream = l.stream(), type = l.type()](const Buffers& b, const Step&) {
-    return SoftmaxForward(stream, type, softmax, b[x.buffer],
-                          lengths == kNoBuffer ? nullptr : static_cast<const int32_t*>(b[lengths]),
-                          b[y.buffer]);
-  });
+  l.Run(SoftmaxForward, l.type(), softmax, x, lengths, y);
 }
 
 // Masked places have y = 0, so dx = 0. Backward needs no masks.
@@ -38,9 +34,7 @@ void Lower(const SoftmaxBackward& op, const Context& c) {
                                 .scale = op.forward.scale};
   const View y = l.Get(c.in(0), l.PlainFormat()), dy = l.Get(c.in(1), l.PlainFormat());
   const View dx = l.Put(c.out(0), l.PlainFormat());
-  l.CallKernel([=, stream = l.stream(), type = l.type()](const Buffers& b, const Step&) {
-    return SoftmaxGradient(stream, type, softmax, b[y.buffer], b[dy.buffer], b[dx.buffer]);
-  });
+  l.Run(SoftmaxGradient, l.type(), softmax, y, dy, dx);
 }
 
 }  // namespace psgd::cudnn
