@@ -20,8 +20,8 @@ struct PlotPoint {
 };
 
 struct PlotSeries {
-  std::string name;  // in the legend; empty: not in the legend
-  std::vector<PlotPoint> points;
+  std::string name = {};  // in the legend; empty: not in the legend
+  std::vector<PlotPoint> points = {};
   std::string css_class = "c0";
   int shape = 0;  // of the markers; -1: no markers
   bool line = false;
