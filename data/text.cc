@@ -66,44 +66,45 @@ absl::StatusOr<std::vector<std::string>> FilesOf(const std::string& path) {
   return files;
 }
 
-TrainAndTest CutBytePairs(absl::string_view train, absl::string_view test,
-                          const TextOptions& options) {
-  BytePairs pairs = BytePairs::Learn(std::span(&train, 1), options.vocabulary);
+TrainAndTest CutBytePairs(absl::string_view train, absl::string_view test, int length,
+                          int vocabulary) {
+  BytePairs pairs = BytePairs::Learn(std::span(&train, 1), vocabulary);
   const auto encode = [&](absl::string_view text) {
     TokenList list;
     pairs.Encode(text, &list.tokens);
     const size_t size = list.tokens.size();
-    return Sequences(std::make_shared<const TokenList>(std::move(list)), 0, size, options.length,
+    return Sequences(std::make_shared<const TokenList>(std::move(list)), 0, size, length,
                      pairs.size());
   };
   TrainAndTest sets{encode(train), encode(test)};
-  sets.note = FewerTokensText(options.vocabulary, pairs.size());
+  sets.note = FewerTokensText(vocabulary, pairs.size());
   return sets;
 }
 
 }  // namespace
 
-absl::StatusOr<TrainAndTest> LoadText(const TextOptions& options) {
-  PSGD_ASSIGN_OR_RETURN(const std::vector<std::string> files, FilesOf(options.path));
+absl::StatusOr<TrainAndTest> LoadText(const DataConfig& config, int vocabulary) {
+  const int length = config.text().length();
+  const double test_fraction = config.text().test_fraction();
+  PSGD_ASSIGN_OR_RETURN(const std::vector<std::string> files, FilesOf(config.path()));
   PSGD_ASSIGN_OR_RETURN(const std::shared_ptr<const TextFiles> text,
                         TextFiles::Open(files, kMostTextBytes));
   const uint64_t size = text->size();
-  const auto split = static_cast<uint64_t>(static_cast<double>(size) * (1 - options.test_fraction));
+  const auto split = static_cast<uint64_t>(static_cast<double>(size) * (1 - test_fraction));
   TrainAndTest sets;
-  if (options.vocabulary == 0) {
-    sets.train = Sequences(text, 0, split, options.length, kByteTokens);
-    sets.test = Sequences(text, split, size, options.length, kByteTokens);
+  if (vocabulary == 0) {
+    sets.train = Sequences(text, 0, split, length, kByteTokens);
+    sets.test = Sequences(text, split, size, length, kByteTokens);
   } else {
     std::vector<uint8_t> bytes(size);
     PSGD_RETURN_IF_ERROR(text->Read(0, bytes));
     const absl::string_view all(reinterpret_cast<const char*>(bytes.data()), size);
-    sets = CutBytePairs(all.substr(0, split), all.substr(split), options);
+    sets = CutBytePairs(all.substr(0, split), all.substr(split), length, vocabulary);
   }
   if (sets.train->size() == 0 || sets.test->size() == 0) {
     return InvalidArgumentError(
-        options.path, ": ", size, " bytes are too few: training and test take at least ",
-        options.length + 1, options.vocabulary == 0 ? "" : " tokens", " each, and the test is ",
-        options.test_fraction,
+        config.path(), ": ", size, " bytes are too few: training and test take at least ",
+        length + 1, vocabulary == 0 ? "" : " tokens", " each, and the test is ", test_fraction,
         " of them; use more text, a smaller data.text.length or another data.text.test_fraction");
   }
   return sets;

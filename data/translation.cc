@@ -43,18 +43,18 @@ absl::StatusOr<std::vector<TextPair>> ReadPairs(const std::string& path) {
 
 // `cut`: sources and targets that are longer than their places; the new ones are added.
 std::shared_ptr<const Dataset> Encoded(std::span<const TextPair> pairs, BytePairs* encoder,
-                                       const TranslationOptions& options,
+                                       const TranslationConfig& config,
                                        std::pair<size_t, size_t>* cut) {
   TokenRows sources, targets;
   for (const TextPair& pair : pairs) {
-    sources.Add(pair.source, options.source_length, encoder);
-    targets.AddWithEnd(pair.target, options.target_length, encoder);
+    sources.Add(pair.source, config.source_length(), encoder);
+    targets.AddWithEnd(pair.target, config.target_length(), encoder);
   }
   cut->first += sources.cut();
   cut->second += targets.cut();
-  const int source_length = options.source_length, vocabulary = VocabularyOf(*encoder);
+  const int source_length = config.source_length(), vocabulary = VocabularyOf(*encoder);
   const SampleShape shape = {.classes = vocabulary,
-                             .length = source_length + options.target_length,
+                             .length = source_length + config.target_length(),
                              .source = source_length,
                              .vocabulary = vocabulary};
   const size_t size = sources.size();
@@ -84,27 +84,28 @@ BytePairs MakeEncoder(std::span<const TextPair> train, int vocabulary) {
 
 }  // namespace
 
-absl::StatusOr<TrainAndTest> LoadTranslation(const TranslationOptions& options) {
-  PSGD_ASSIGN_OR_RETURN(const std::vector<TextPair> pairs, ReadPairs(options.path));
+absl::StatusOr<TrainAndTest> LoadTranslation(const DataConfig& data, int vocabulary) {
+  const TranslationConfig& config = data.translation();
+  PSGD_ASSIGN_OR_RETURN(const std::vector<TextPair> pairs, ReadPairs(data.path()));
   const auto split =
-      static_cast<size_t>(static_cast<double>(pairs.size()) * (1 - options.test_fraction));
+      static_cast<size_t>(static_cast<double>(pairs.size()) * (1 - config.test_fraction()));
   const std::span<const TextPair> train = std::span(pairs).first(split);
   const std::span<const TextPair> test = std::span(pairs).subspan(split);
   if (train.empty() || test.empty()) {
     return InvalidArgumentError(
-        options.path, ": ", pairs.size(), " pairs are too few for training and a test of ",
-        options.test_fraction,
+        data.path(), ": ", pairs.size(), " pairs are too few for training and a test of ",
+        config.test_fraction(),
         " of them; use more lines or another data.translation.test_fraction");
   }
-  BytePairs encoder = MakeEncoder(train, options.vocabulary);
+  BytePairs encoder = MakeEncoder(train, vocabulary);
   std::pair<size_t, size_t> cut;
   TrainAndTest sets;
-  sets.train = Encoded(train, &encoder, options, &cut);
-  sets.test = Encoded(test, &encoder, options, &cut);
-  AddNote(FewerTokensText(options.vocabulary, VocabularyOf(encoder)), &sets.note);
-  AddNote(CutText(cut.first, pairs.size(), "translation.source_length", options.source_length),
+  sets.train = Encoded(train, &encoder, config, &cut);
+  sets.test = Encoded(test, &encoder, config, &cut);
+  AddNote(FewerTokensText(vocabulary, VocabularyOf(encoder)), &sets.note);
+  AddNote(CutText(cut.first, pairs.size(), "translation.source_length", config.source_length()),
           &sets.note);
-  AddNote(CutText(cut.second, pairs.size(), "translation.target_length", options.target_length),
+  AddNote(CutText(cut.second, pairs.size(), "translation.target_length", config.target_length()),
           &sets.note);
   return sets;
 }
