@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "data/color_jitter.h"
 #include "data/open_formats.h"
 #include "data/preparation.h"

@@ -1,6 +1,5 @@
 #include "compression/sparse/randomk.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "compression/codec_checks.h"

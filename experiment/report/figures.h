@@ -1,7 +1,6 @@
 // The figures of a report, each with its data.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>

@@ -1,7 +1,6 @@
 // Draws the kinds of plots in reports.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
