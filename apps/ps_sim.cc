@@ -2,7 +2,6 @@
 #include <CLI/CLI.hpp>
 #include <iostream>
 
-#include "absl/strings/str_cat.h"
 #include "apps/command_line.h"
 #include "apps/exit_code.h"
 #include "apps/program_mains.h"

@@ -1,7 +1,6 @@
 #include "bench/factors_bench.h"
 
 #include <cmath>
-#include <memory>
 
 #include "absl/strings/str_cat.h"
 #include "bench/codec_cases.h"

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <variant>
 
 #include "client/call_errors.h"
 #include "common/stopwatch.h"

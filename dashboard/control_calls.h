@@ -1,7 +1,6 @@
 // Executes requests of the page's control row as calls of the control plane.
 #pragma once
 
-#include <optional>
 #include <string>
 
 #include "absl/strings/string_view.h"

@@ -37,36 +37,28 @@ struct ArrayRows {
   Preparation preparation;
 };
 
-// A range of samples. Thread-safe: immutable.
-class ArrayDataset final : public Dataset {
- public:
-  ArrayDataset(std::shared_ptr<const ArrayRows> rows, size_t begin, size_t end)
-      : rows_(std::move(rows)), begin_(begin), size_(end - begin) {}
-
-  size_t size() const override { return size_; }
-  SampleShape shape() const override { return rows_->shape; }
-  absl::Status Read(const SampleKey& key, const Sample& sample) const override {
-    const size_t row = begin_ + key.index;
+// The samples from `begin` to `end`.
+std::shared_ptr<const Dataset> ArraySamples(std::shared_ptr<const ArrayRows> rows, size_t begin,
+                                            size_t end) {
+  const auto read = [rows, begin](const SampleKey& key, const Sample& sample) {
+    const size_t row = begin + key.index;
     const auto copy = [row](const auto& from, auto to) {
       std::copy_n(from.begin() + static_cast<ptrdiff_t>(row * to.size()), to.size(), to.begin());
     };
-    if (rows_->tokens.empty()) {
-      copy(rows_->values, sample.values);
+    if (rows->tokens.empty()) {
+      copy(rows->values, sample.values);
     } else {
-      copy(rows_->tokens, sample.tokens);
+      copy(rows->tokens, sample.tokens);
     }
-    if (rows_->places.empty()) {
-      rows_->targets.Read(row, sample);
+    if (rows->places.empty()) {
+      rows->targets.Read(row, sample);
     } else {
-      copy(rows_->places, sample.labels);
+      copy(rows->places, sample.labels);
     }
     return absl::OkStatus();
-  }
-
- private:
-  const std::shared_ptr<const ArrayRows> rows_;
-  const size_t begin_, size_;
-};
+  };
+  return std::make_shared<ReadDataset>(end - begin, rows->shape, read);
+}
 
 std::string AxesText(const NpyArray& array) {
   return absl::StrCat("(", absl::StrJoin(array.shape(), ", "), ")");
@@ -565,8 +557,7 @@ absl::StatusOr<TrainAndTest> LoadArrayPairs(std::vector<ArrayPair> pairs,
   PSGD_ASSIGN_OR_RETURN(ArrayRows all, joined.Finish(options));
   auto rows = std::make_shared<const ArrayRows>(std::move(all));
   AddNote(TargetsNote(options.path, rows->targets, training, split), &note);
-  return TrainAndTest{std::make_shared<ArrayDataset>(rows, 0, training),
-                      std::make_shared<ArrayDataset>(rows, training, samples),
+  return TrainAndTest{ArraySamples(rows, 0, training), ArraySamples(rows, training, samples),
                       rows->targets.targets, rows->preparation, std::move(note)};
 }
 

@@ -5,7 +5,6 @@
 #include <iterator>
 #include <limits>
 #include <map>
-#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"

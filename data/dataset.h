@@ -6,9 +6,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
@@ -54,6 +56,26 @@ class Dataset {
   // cannot be read. REQUIRES: key.index < size(); values and tokens that samples have are
   // shape().elements() long, labels shape().labels(), targets shape().targets.
   virtual absl::Status Read(const SampleKey& key, const Sample& sample) const = 0;
+};
+
+// The samples that a function reads, as Dataset::Read; several threads may call it at once.
+class ReadDataset final : public Dataset {
+ public:
+  using Reader = std::function<absl::Status(const SampleKey& key, const Sample& sample)>;
+
+  ReadDataset(size_t size, const SampleShape& shape, Reader read)
+      : size_(size), shape_(shape), read_(std::move(read)) {}
+
+  size_t size() const override { return size_; }
+  SampleShape shape() const override { return shape_; }
+  absl::Status Read(const SampleKey& key, const Sample& sample) const override {
+    return read_(key, sample);
+  }
+
+ private:
+  const size_t size_;
+  const SampleShape shape_;
+  const Reader read_;
 };
 
 // Adds a line, unless it is empty, to lines for people.

@@ -46,37 +46,24 @@ struct IdxArray {
   std::unique_ptr<uint8_t[]> values;  // big-endian
 };
 
-// Images of bytes. `first` is the row of the first image.
-class IdxDataset final : public Dataset {
- public:
-  IdxDataset(IdxArray images, std::shared_ptr<const RowTargets> rows, size_t first)
-      : images_(std::move(images)),
-        rows_(std::move(rows)),
-        first_(first),
-        shape_{.channels = 1,
-               .height = static_cast<int>(images_.sizes[1]),
-               .width = static_cast<int>(images_.sizes[2]),
-               .classes = rows_->classes,
-               .targets = static_cast<int>(rows_->targets.names.size())},
-        elements_(shape_.elements()) {}
-
-  size_t size() const override { return images_.sizes[0]; }
-  SampleShape shape() const override { return shape_; }
-  absl::Status Read(const SampleKey& key, const Sample& sample) const override {
-    const uint8_t* bytes = images_.values.get() + key.index * elements_;
+// Samples of images of bytes. `first` is the row of the first image.
+std::shared_ptr<const Dataset> ByteSamples(IdxArray images, std::shared_ptr<const RowTargets> rows,
+                                           size_t first) {
+  const SampleShape shape = {.channels = 1,
+                             .height = static_cast<int>(images.sizes[1]),
+                             .width = static_cast<int>(images.sizes[2]),
+                             .classes = rows->classes,
+                             .targets = static_cast<int>(rows->targets.names.size())};
+  const auto read = [bytes = std::shared_ptr<const uint8_t[]>(std::move(images.values)), rows,
+                     first, each = shape.elements()](const SampleKey& key, const Sample& sample) {
+    const uint8_t* image = bytes.get() + key.index * each;
     float* out = sample.values.data();
-    for (size_t i = 0; i < elements_; ++i) out[i] = static_cast<float>(bytes[i]) / 255.0f;
-    rows_->Read(first_ + key.index, sample);
+    for (size_t i = 0; i < each; ++i) out[i] = static_cast<float>(image[i]) / 255.0f;
+    rows->Read(first + key.index, sample);
     return absl::OkStatus();
-  }
-
- private:
-  const IdxArray images_;
-  const std::shared_ptr<const RowTargets> rows_;
-  const size_t first_;
-  const SampleShape shape_;
-  const size_t elements_;
-};
+  };
+  return std::make_shared<ReadDataset>(images.sizes[0], shape, read);
+}
 
 absl::Status Missing(const std::string& folder, const std::vector<std::string>& stems) {
   std::error_code error;
@@ -282,10 +269,9 @@ absl::StatusOr<TrainAndTest> LoadIdx(const std::string& folder, DataConfig::Targ
   PSGD_RETURN_IF_ERROR(CheckSides(train_images, test_images));
   PSGD_ASSIGN_OR_RETURN(RowTargets targets, Labels(train_labels, test_labels).Of(KindOf(kind)));
   const auto rows = std::make_shared<const RowTargets>(std::move(targets));
-  return TrainAndTest{
-      std::make_shared<IdxDataset>(std::move(train_images), rows, 0),
-      std::make_shared<IdxDataset>(std::move(test_images), rows, train_labels.sizes[0]),
-      rows->targets};
+  return TrainAndTest{ByteSamples(std::move(train_images), rows, 0),
+                      ByteSamples(std::move(test_images), rows, train_labels.sizes[0]),
+                      rows->targets};
 }
 
 }  // namespace psgd

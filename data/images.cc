@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "data/folder_names.h"
 #include "data/image_folder.h"
 #include "data/image_shards.h"
 #include "data/labelled_images.h"
@@ -13,30 +14,6 @@
 
 namespace psgd {
 namespace {
-
-// Decodes images on Read. Thread-safe: immutable.
-class ImageDataset final : public Dataset {
- public:
-  ImageDataset(std::shared_ptr<const EncodedImages> images, const SampleShape& shape,
-               const Viewer& viewer)
-      : images_(std::move(images)), shape_(shape), viewer_(viewer) {}
-
-  size_t size() const override { return images_->size(); }
-  SampleShape shape() const override { return shape_; }
-  absl::Status Read(const SampleKey& key, const Sample& sample) const override {
-    PSGD_ASSIGN_OR_RETURN(const std::vector<uint8_t> bytes, images_->Read(key.index));
-    const absl::Status decoded = DecodeView(bytes, viewer_, key, shape_.width, sample.values);
-    if (!decoded.ok()) return Annotate(decoded, images_->Name(key.index));
-    sample.labels[0] = images_->label(key.index);
-    images_->ReadTargets(key.index, sample.targets);
-    return absl::OkStatus();
-  }
-
- private:
-  const std::shared_ptr<const EncodedImages> images_;
-  const SampleShape shape_;
-  const Viewer viewer_;
-};
 
 // Where a folder without sets has something else that people take for them. Else empty.
 std::string MisplacedText(const std::string& folder) {
@@ -85,7 +62,18 @@ absl::Status DecodeView(std::span<const uint8_t> bytes, const Viewer& viewer, co
 
 std::shared_ptr<const Dataset> MakeImageDataset(std::shared_ptr<const EncodedImages> images,
                                                 const SampleShape& shape, const Viewer& viewer) {
-  return std::make_shared<ImageDataset>(std::move(images), shape, viewer);
+  const size_t size = images->size();
+  return std::make_shared<ReadDataset>(
+      size, shape,
+      [images = std::move(images), width = shape.width, viewer](
+          const SampleKey& key, const Sample& sample) -> absl::Status {
+        PSGD_ASSIGN_OR_RETURN(const std::vector<uint8_t> bytes, images->Read(key.index));
+        const absl::Status decoded = DecodeView(bytes, viewer, key, width, sample.values);
+        if (!decoded.ok()) return Annotate(decoded, images->Name(key.index));
+        sample.labels[0] = images->label(key.index);
+        images->ReadTargets(key.index, sample.targets);
+        return absl::OkStatus();
+      });
 }
 
 absl::StatusOr<TrainAndTest> OpenImages(const DataConfig& config, uint64_t seed) {

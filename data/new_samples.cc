@@ -38,69 +38,6 @@ absl::Status BadRecord() {
       "the checkpoint's preparation record does not fit its network; is the checkpoint damaged?");
 }
 
-void LeaveOutAnswers(const Sample& sample) {
-  std::ranges::fill(sample.labels, 0);
-  std::ranges::fill(sample.targets, 0.0f);
-}
-
-// The rows of a table, in memory. Thread-safe: immutable.
-class NewRows final : public Dataset {
- public:
-  NewRows(CodedRows rows, const SampleShape& shape) : rows_(std::move(rows)), shape_(shape) {}
-
-  size_t size() const override { return rows_.cells.size() / rows_.columns.size(); }
-  SampleShape shape() const override { return shape_; }
-  absl::Status Read(const SampleKey& key, const Sample& sample) const override {
-    rows_.FillInputs(key.index, sample.values.data());
-    LeaveOutAnswers(sample);
-    return absl::OkStatus();
-  }
-
- private:
-  const CodedRows rows_;
-  const SampleShape shape_;
-};
-
-// Arrays in memory, of numbers or of tokens. Thread-safe: immutable.
-template <typename Value>
-class NewArrays final : public Dataset {
- public:
-  NewArrays(std::vector<Value> values, std::span<Value> Sample::*part, const SampleShape& shape)
-      : values_(std::move(values)), part_(part), shape_(shape) {}
-
-  size_t size() const override { return values_.size() / shape_.elements(); }
-  SampleShape shape() const override { return shape_; }
-  absl::Status Read(const SampleKey& key, const Sample& sample) const override {
-    std::copy_n(values_.begin() + static_cast<ptrdiff_t>(key.index * shape_.elements()),
-                shape_.elements(), (sample.*part_).begin());
-    LeaveOutAnswers(sample);
-    return absl::OkStatus();
-  }
-
- private:
-  const std::vector<Value> values_;
-  std::span<Value> Sample::*const part_;  // of a sample, where its values go
-  const SampleShape shape_;
-};
-
-// Texts in memory. Thread-safe: immutable.
-class NewTexts final : public Dataset {
- public:
-  NewTexts(TokenRows rows, const SampleShape& shape) : rows_(std::move(rows)), shape_(shape) {}
-
-  size_t size() const override { return rows_.size(); }
-  SampleShape shape() const override { return shape_; }
-  absl::Status Read(const SampleKey& key, const Sample& sample) const override {
-    rows_.Read(key.index, sample.tokens);
-    LeaveOutAnswers(sample);
-    return absl::OkStatus();
-  }
-
- private:
-  const TokenRows rows_;
-  const SampleShape shape_;
-};
-
 // Image files. Thread-safe: immutable.
 class ImageFiles final : public EncodedImages {
  public:
@@ -120,8 +57,30 @@ class ImageFiles final : public EncodedImages {
   const std::vector<std::string> files_;
 };
 
-NewSamples RowsOf(std::shared_ptr<const Dataset> rows, std::vector<std::string> files = {}) {
+// Samples without answers, whose inputs `fill(index, sample)` fills in.
+template <typename Fill>
+NewSamples SamplesOf(size_t size, const SampleShape& shape, Fill fill,
+                     std::vector<std::string> files = {}) {
+  auto rows = std::make_shared<ReadDataset>(
+      size, shape, [fill = std::move(fill)](const SampleKey& key, const Sample& sample) {
+        fill(key.index, sample);
+        std::ranges::fill(sample.labels, 0);
+        std::ranges::fill(sample.targets, 0.0f);
+        return absl::OkStatus();
+      });
   return {std::make_shared<SampleSource>(std::move(rows)), std::move(files), {}};
+}
+
+// Samples of arrays in memory, one after another. `part`: of a sample, where its values go.
+template <typename Value>
+NewSamples ArraysOf(std::vector<Value> values, std::span<Value> Sample::*part,
+                    const SampleShape& shape) {
+  const size_t each = shape.elements(), size = values.size() / each;
+  return SamplesOf(size, shape,
+                   [values = std::move(values), part, each](size_t index, const Sample& sample) {
+                     std::copy_n(values.begin() + static_cast<ptrdiff_t>(index * each), each,
+                                 (sample.*part).begin());
+                   });
 }
 
 // Codes the fields of one input column.
@@ -210,7 +169,11 @@ absl::StatusOr<NewSamples> OpenTable(const DataConfig& config, const Preparation
         if (rows.cells.size() / coders.size() <= kMostSamples) return absl::OkStatus();
         return absl::InvalidArgumentError("more than 2^30 rows; use a part of the file");
       }));
-  NewSamples opened = RowsOf(std::make_shared<NewRows>(std::move(rows), shape));
+  const size_t size = rows.cells.size() / rows.columns.size();
+  NewSamples opened =
+      SamplesOf(size, shape, [rows = std::move(rows)](size_t index, const Sample& sample) {
+        rows.FillInputs(index, sample.values.data());
+      });
   for (const ColumnCoder& coder : coders) {
     if (std::string note = coder.Note(); !note.empty()) opened.notes.push_back(std::move(note));
   }
@@ -289,7 +252,13 @@ absl::StatusOr<NewSamples> OpenTexts(const Preparation& preparation, const std::
       take(text);
     }
   }
-  return RowsOf(std::make_shared<NewTexts>(std::move(rows), shape), std::move(files));
+  const size_t size = rows.size();
+  return SamplesOf(
+      size, shape,
+      [rows = std::move(rows)](size_t index, const Sample& sample) {
+        rows.Read(index, sample.tokens);
+      },
+      std::move(files));
 }
 
 absl::StatusOr<NewSamples> OpenPictures(const DataConfig& config, const Preparation& preparation,
@@ -314,7 +283,7 @@ absl::StatusOr<NewSamples> OpenArrays(const Preparation& preparation, const std:
   const SampleShape shape = ShapeOf(preparation);
   if (shape.IsSequence()) {
     PSGD_ASSIGN_OR_RETURN(std::vector<int32_t> tokens, LoadNewTokens(path, shape));
-    return RowsOf(std::make_shared<NewArrays<int32_t>>(std::move(tokens), &Sample::tokens, shape));
+    return ArraysOf(std::move(tokens), &Sample::tokens, shape);
   }
   std::vector<NumberScale> scales;
   for (const Preparation::Scale& plane : preparation.planes()) scales.push_back(ScaleOf(plane));
@@ -322,7 +291,7 @@ absl::StatusOr<NewSamples> OpenArrays(const Preparation& preparation, const std:
     return BadRecord();
   }
   PSGD_ASSIGN_OR_RETURN(std::vector<float> values, LoadNewArray(path, shape, scales));
-  return RowsOf(std::make_shared<NewArrays<float>>(std::move(values), &Sample::values, shape));
+  return ArraysOf(std::move(values), &Sample::values, shape);
 }
 
 // REQUIRES: the format is one of those.

@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "data/color_jitter.h"
 #include "data/open_formats.h"
-#include "data/prefix.h"
 #include "data/preparation.h"
 #include "data/read_user_data.h"
 
@@ -19,7 +17,10 @@ absl::Status Limit(absl::string_view key, int64_t limit, std::shared_ptr<const D
     return InvalidArgumentError("data.", key, " is ", limit, ", but there are ", (*set)->size(),
                                 " samples; lower it, or set it to 0 for all");
   }
-  *set = std::make_shared<Prefix>(std::move(*set), static_cast<size_t>(limit));
+  *set = std::make_shared<ReadDataset>(static_cast<size_t>(limit), (*set)->shape(),
+                                       [whole = *set](const SampleKey& key, const Sample& sample) {
+                                         return whole->Read(key, sample);
+                                       });
   return absl::OkStatus();
 }
 

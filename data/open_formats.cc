@@ -20,12 +20,16 @@
 namespace psgd {
 namespace {
 
+absl::Status CheckPath(const DataConfig& config, const char* use) {
+  if (!config.path().empty()) return absl::OkStatus();
+  return InvalidArgumentError("data.path is not set, and ", use);
+}
+
 absl::StatusOr<TrainAndTest> OpenIdx(const DataConfig& config) {
-  if (config.path().empty()) {
-    return absl::InvalidArgumentError(
-        "data.path is not set, and format idx reads its files from there; set it to their folder, "
-        "as /usr/share/datasets/fashion-mnist, or set data.format to synthetic");
-  }
+  PSGD_RETURN_IF_ERROR(
+      CheckPath(config,
+                "format idx reads its files from there; set it to their folder, as "
+                "/usr/share/datasets/fashion-mnist, or set data.format to synthetic"));
   return LoadIdx(config.path(), config.target_kind());
 }
 
@@ -116,61 +120,23 @@ absl::StatusOr<int> Vocabulary(const DataConfig& config) {
                               kLeastVocabulary, " to ", kMost);
 }
 
-absl::StatusOr<TrainAndTest> OpenText(const DataConfig& config) {
-  PSGD_RETURN_IF_ERROR(CheckFraction("text.test_fraction", config.text().test_fraction()));
-  PSGD_ASSIGN_OR_RETURN(const int vocabulary, Vocabulary(config));
-  return LoadText({.path = config.path(),
-                   .length = config.text().length(),
-                   .test_fraction = config.text().test_fraction(),
-                   .vocabulary = vocabulary});
-}
-
-absl::StatusOr<TrainAndTest> OpenTranslation(const DataConfig& config) {
-  const TranslationConfig& pairs = config.translation();
-  PSGD_RETURN_IF_ERROR(CheckFraction("translation.test_fraction", pairs.test_fraction()));
-  PSGD_ASSIGN_OR_RETURN(const int vocabulary, Vocabulary(config));
-  return LoadTranslation({.path = config.path(),
-                          .source_length = pairs.source_length(),
-                          .target_length = pairs.target_length(),
-                          .test_fraction = pairs.test_fraction(),
-                          .vocabulary = vocabulary});
-}
-
-absl::StatusOr<TrainAndTest> OpenTextClasses(const DataConfig& config) {
-  PSGD_RETURN_IF_ERROR(CheckFraction("table.test_fraction", config.table().test_fraction()));
-  PSGD_ASSIGN_OR_RETURN(const int vocabulary, Vocabulary(config));
-  return LoadTextClasses({.path = config.path(),
-                          .test = config.table().test(),
-                          .test_fraction = config.table().test_fraction(),
-                          .target = {config.target().begin(), config.target().end()},
-                          .columns = {config.columns().begin(), config.columns().end()},
-                          .kind = config.target_kind(),
-                          .length = config.text().length(),
-                          .vocabulary = vocabulary});
-}
-
 absl::StatusOr<TrainAndTest> OpenSequences(const DataConfig& config) {
-  if (config.path().empty()) {
-    return absl::InvalidArgumentError(
-        "data.path is not set, and formats of text read from there; set it to a file, or to a "
-        "folder of files");
-  }
-  switch (config.format()) {
-    case DataConfig::TEXT:
-      return OpenText(config);
-    case DataConfig::TEXT_CLASSES:
-      return OpenTextClasses(config);
-    default:
-      return OpenTranslation(config);
-  }
+  PSGD_RETURN_IF_ERROR(CheckPath(
+      config, "formats of text read from there; set it to a file, or to a folder of files"));
+  const bool text = config.format() == DataConfig::TEXT;
+  const bool classes = config.format() == DataConfig::TEXT_CLASSES;
+  PSGD_RETURN_IF_ERROR(
+      text      ? CheckFraction("text.test_fraction", config.text().test_fraction())
+      : classes ? CheckFraction("table.test_fraction", config.table().test_fraction())
+                : CheckFraction("translation.test_fraction", config.translation().test_fraction()));
+  PSGD_ASSIGN_OR_RETURN(const int vocabulary, Vocabulary(config));
+  if (text) return LoadText(config, vocabulary);
+  return classes ? LoadTextClasses(config, vocabulary) : LoadTranslation(config, vocabulary);
 }
 
 absl::StatusOr<TrainAndTest> OpenSparse(const DataConfig& config, uint64_t seed) {
-  if (config.path().empty()) {
-    return absl::InvalidArgumentError(
-        "data.path is not set, and this format reads from there; set it to the file of the "
-        "samples");
-  }
+  PSGD_RETURN_IF_ERROR(
+      CheckPath(config, "this format reads from there; set it to the file of the samples"));
   if (config.format() == DataConfig::RATINGS) {
     const RatingsConfig& ratings = config.ratings();
     for (const auto& [key, count] : {std::pair{"negatives", ratings.negatives()},
@@ -178,7 +144,7 @@ absl::StatusOr<TrainAndTest> OpenSparse(const DataConfig& config, uint64_t seed)
       if (count >= 1) continue;
       return InvalidArgumentError("data.ratings.", key, " is ", count, "; it must be at least 1");
     }
-    return LoadRatings({config.path(), ratings.negatives(), ratings.test_negatives(), seed});
+    return LoadRatings(config, seed);
   }
   SparseTableOptions options;
   options.path = config.path();
@@ -192,10 +158,8 @@ absl::StatusOr<TrainAndTest> OpenSparse(const DataConfig& config, uint64_t seed)
 }
 
 absl::StatusOr<TrainAndTest> OpenRows(const DataConfig& config) {
-  if (config.path().empty()) {
-    return absl::InvalidArgumentError(
-        "data.path is not set, and this format reads from there; set it to the file of the rows");
-  }
+  PSGD_RETURN_IF_ERROR(
+      CheckPath(config, "this format reads from there; set it to the file of the rows"));
   PSGD_RETURN_IF_ERROR(CheckFraction("table.test_fraction", config.table().test_fraction()));
   if (config.format() == DataConfig::ARRAYS) {
     return LoadArrays({.path = config.path(),

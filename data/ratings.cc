@@ -109,11 +109,11 @@ std::vector<absl::string_view> Fields(absl::string_view line) {
 
 }  // namespace
 
-absl::StatusOr<TrainAndTest> LoadRatings(const RatingsOptions& options) {
+absl::StatusOr<TrainAndTest> LoadRatings(const DataConfig& config, uint64_t seed) {
   Names users, items;
   std::vector<Line> lines;
   bool first = true;
-  PSGD_RETURN_IF_ERROR(ForEachLine(options.path, [&](absl::string_view text) -> absl::Status {
+  PSGD_RETURN_IF_ERROR(ForEachLine(config.path(), [&](absl::string_view text) -> absl::Status {
     const auto fields = Fields(text);
     const bool top = std::exchange(first, false);
     double rating = 0;
@@ -137,7 +137,7 @@ absl::StatusOr<TrainAndTest> LoadRatings(const RatingsOptions& options) {
   choices->users = users.size();
   choices->items = items.size();
   if (choices->items < 2) {
-    return InvalidArgumentError(options.path, " has ", choices->items,
+    return InvalidArgumentError(config.path(), " has ", choices->items,
                                 " items: too few to tell chosen from not chosen");
   }
   choices->of_user.resize(choices->users);
@@ -148,7 +148,7 @@ absl::StatusOr<TrainAndTest> LoadRatings(const RatingsOptions& options) {
     own.erase(std::unique(own.begin(), own.end()), own.end());
     if (static_cast<int32_t>(own.size()) < choices->items) continue;
     return InvalidArgumentError(
-        options.path, ": user ", users.NameOf(user), " chose all ", choices->items,
+        config.path(), ": user ", users.NameOf(user), " chose all ", choices->items,
         " items, so that none is left that was not chosen; leave that user out");
   }
 
@@ -168,16 +168,17 @@ absl::StatusOr<TrainAndTest> LoadRatings(const RatingsOptions& options) {
     }
   }
   if (test.empty()) {
-    return InvalidArgumentError(options.path,
+    return InvalidArgumentError(config.path(),
                                 " has no user who chose two items: nothing is left for the test");
   }
-  const PhiloxKey key = MakeKey(options.seed, RandomPurpose::kNegatives);
-  const PhiloxKey test_key = MakeKey(options.seed, RandomPurpose::kNegatives, 1);
+  const PhiloxKey key = MakeKey(seed, RandomPurpose::kNegatives);
+  const PhiloxKey test_key = MakeKey(seed, RandomPurpose::kNegatives, 1);
   TrainAndTest sets;
-  sets.train = std::make_shared<RatingsDataset>(choices, std::move(train), options.negatives, key,
-                                                /*test=*/false);
-  sets.test = std::make_shared<RatingsDataset>(choices, std::move(test), options.test_negatives,
-                                               test_key, /*test=*/true);
+  sets.train =
+      std::make_shared<RatingsDataset>(choices, std::move(train), config.ratings().negatives(), key,
+                                       /*test=*/false);
+  sets.test = std::make_shared<RatingsDataset>(
+      choices, std::move(test), config.ratings().test_negatives(), test_key, /*test=*/true);
   return sets;
 }
 

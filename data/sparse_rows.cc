@@ -22,17 +22,22 @@ int64_t SparseRows::features() const {
   return features;
 }
 
-absl::Status SparseRowsDataset::Read(const SampleKey& key, const Sample& sample) const {
-  const size_t row = begin_ + key.index;
-  const size_t start = rows_->starts[row], count = rows_->starts[row + 1] - start;
-  for (size_t i = 0; i < count; ++i) {
-    sample.tokens[i] = rows_->entries[start + i].index;
-    sample.values[i] = rows_->entries[start + i].value;
-  }
-  std::ranges::fill(sample.tokens.subspan(count), 0);
-  std::ranges::fill(sample.values.subspan(count), 0.0f);
-  targets_->Read(row, sample);
-  return absl::OkStatus();
+std::shared_ptr<const Dataset> SparseSamples(std::shared_ptr<const SparseRows> rows,
+                                             std::shared_ptr<const RowTargets> targets,
+                                             size_t begin, size_t end, const SampleShape& shape) {
+  const auto read = [rows, targets, begin](const SampleKey& key, const Sample& sample) {
+    const size_t row = begin + key.index;
+    const size_t start = rows->starts[row], count = rows->starts[row + 1] - start;
+    for (size_t i = 0; i < count; ++i) {
+      sample.tokens[i] = rows->entries[start + i].index;
+      sample.values[i] = rows->entries[start + i].value;
+    }
+    std::ranges::fill(sample.tokens.subspan(count), 0);
+    std::ranges::fill(sample.values.subspan(count), 0.0f);
+    targets->Read(row, sample);
+    return absl::OkStatus();
+  };
+  return std::make_shared<ReadDataset>(end - begin, shape, read);
 }
 
 }  // namespace psgd

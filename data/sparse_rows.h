@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <utility>
 #include <vector>
 
 #include "data/dataset.h"
@@ -35,28 +34,10 @@ struct SparseRows {
   int64_t features() const;
 };
 
-// A range of rows as samples. Thread-safe: immutable.
-class SparseRowsDataset final : public Dataset {
- public:
-  // REQUIRES: `targets` has every row; the shape fits every row.
-  SparseRowsDataset(std::shared_ptr<const SparseRows> rows,
-                    std::shared_ptr<const RowTargets> targets, size_t begin, size_t end,
-                    const SampleShape& shape)
-      : rows_(std::move(rows)),
-        targets_(std::move(targets)),
-        begin_(begin),
-        size_(end - begin),
-        shape_(shape) {}
-
-  size_t size() const override { return size_; }
-  SampleShape shape() const override { return shape_; }
-  absl::Status Read(const SampleKey& key, const Sample& sample) const override;
-
- private:
-  const std::shared_ptr<const SparseRows> rows_;
-  const std::shared_ptr<const RowTargets> targets_;
-  const size_t begin_, size_;
-  const SampleShape shape_;
-};
+// The rows from `begin` to `end` as samples. REQUIRES: `targets` has every row; the shape fits
+// every row.
+std::shared_ptr<const Dataset> SparseSamples(std::shared_ptr<const SparseRows> rows,
+                                             std::shared_ptr<const RowTargets> targets,
+                                             size_t begin, size_t end, const SampleShape& shape);
 
 }  // namespace psgd

@@ -105,12 +105,11 @@ absl::StatusOr<TrainAndTest> LoadSparseTable(const SparseTableOptions& options) 
                                               : found;
   shape.vocabulary =
       static_cast<int>(std::max<int64_t>(1, wanted + (options.criteo ? kCriteoCounts : 0)));
-  return TrainAndTest{
-      std::make_shared<SparseRowsDataset>(rows, targets, 0, training, shape),
-      std::make_shared<SparseRowsDataset>(rows, targets, training, rows->size(), shape),
-      targets->targets,
-      {},
-      TargetsNote(options.path, *targets, training, /*split=*/test_path.empty())};
+  return TrainAndTest{SparseSamples(rows, targets, 0, training, shape),
+                      SparseSamples(rows, targets, training, rows->size(), shape),
+                      targets->targets,
+                      {},
+                      TargetsNote(options.path, *targets, training, /*split=*/test_path.empty())};
 }
 
 }  // namespace psgd

@@ -30,32 +30,21 @@ struct TableRows {
 
 constexpr size_t kMostNoted = 8;  // columns of a kind in a note
 
-// A range of rows. Thread-safe: immutable.
-class TableDataset final : public Dataset {
- public:
-  TableDataset(std::shared_ptr<const TableRows> rows, size_t begin, size_t end)
-      : rows_(std::move(rows)), begin_(begin), size_(end - begin) {
-    shape_ = {.channels = 1,
-              .height = 1,
-              .width = static_cast<int>(rows_->inputs.width()),
-              .classes = rows_->targets.classes};
-    shape_.targets = static_cast<int>(rows_->targets.targets.names.size());
-  }
-
-  size_t size() const override { return size_; }
-  SampleShape shape() const override { return shape_; }
-  absl::Status Read(const SampleKey& key, const Sample& sample) const override {
-    const size_t row = begin_ + key.index;
-    rows_->inputs.FillInputs(row, sample.values.data());
-    rows_->targets.Read(row, sample);
+// The rows from `begin` to `end` as samples.
+std::shared_ptr<const Dataset> TableSamples(std::shared_ptr<const TableRows> rows, size_t begin,
+                                            size_t end) {
+  const SampleShape shape = {.channels = 1,
+                             .height = 1,
+                             .width = static_cast<int>(rows->inputs.width()),
+                             .classes = rows->targets.classes,
+                             .targets = static_cast<int>(rows->targets.targets.names.size())};
+  const auto read = [rows, begin](const SampleKey& key, const Sample& sample) {
+    rows->inputs.FillInputs(begin + key.index, sample.values.data());
+    rows->targets.Read(begin + key.index, sample);
     return absl::OkStatus();
-  }
-
- private:
-  const std::shared_ptr<const TableRows> rows_;
-  const size_t begin_, size_;
-  SampleShape shape_;
-};
+  };
+  return std::make_shared<ReadDataset>(end - begin, shape, read);
+}
 
 // Reads the files of a table, the test's after the other.
 class TableReader {
@@ -254,8 +243,7 @@ absl::StatusOr<TrainAndTest> LoadTable(const TableOptions& options) {
   std::string note = rows->note;
   AddNote(TargetsNote(options.path, rows->targets, training, /*split=*/options.test.empty()),
           &note);
-  return TrainAndTest{std::make_shared<TableDataset>(rows, 0, training),
-                      std::make_shared<TableDataset>(rows, training, reader.rows()),
+  return TrainAndTest{TableSamples(rows, 0, training), TableSamples(rows, training, reader.rows()),
                       rows->targets.targets, rows->preparation, std::move(note)};
 }
 

@@ -31,38 +31,22 @@ struct TokenList {
   }
 };
 
-// Sequences of a text. `Text`: TextFiles or TokenList. Thread-safe: immutable.
+// Sequences of the part of a text from `begin` to `end`. `Text`: TextFiles or TokenList.
 template <typename Text>
-class TextDataset final : public Dataset {
- public:
-  // Uses the part of the text from `begin` to `end`.
-  TextDataset(std::shared_ptr<const Text> text, uint64_t begin, uint64_t end, int length,
-              int vocabulary)
-      : text_(std::move(text)),
-        begin_(begin),
-        length_(static_cast<size_t>(length)),
-        vocabulary_(vocabulary),
-        size_(end > begin ? (end - begin - 1) / length_ : 0) {}
-
-  size_t size() const override { return size_; }
-  SampleShape shape() const override {
-    return {.classes = vocabulary_, .length = static_cast<int>(length_), .vocabulary = vocabulary_};
-  }
-  absl::Status Read(const SampleKey& key, const Sample& sample) const override {
-    std::vector<typename Text::Value> values(length_ + 1);
-    PSGD_RETURN_IF_ERROR(text_->Read(begin_ + key.index * length_, values));
+std::shared_ptr<const Dataset> Sequences(std::shared_ptr<const Text> text, uint64_t begin,
+                                         uint64_t end, int length, int vocabulary) {
+  const auto each = static_cast<size_t>(length);
+  const SampleShape shape = {.classes = vocabulary, .length = length, .vocabulary = vocabulary};
+  const auto read = [text, begin, each](const SampleKey& key,
+                                        const Sample& sample) -> absl::Status {
+    std::vector<typename Text::Value> values(each + 1);
+    PSGD_RETURN_IF_ERROR(text->Read(begin + key.index * each, values));
     std::copy(values.begin(), values.end() - 1, sample.tokens.begin());
     std::copy(values.begin() + 1, values.end(), sample.labels.begin());
     return absl::OkStatus();
-  }
-
- private:
-  const std::shared_ptr<const Text> text_;
-  const uint64_t begin_;
-  const size_t length_;
-  const int vocabulary_;
-  const size_t size_;
-};
+  };
+  return std::make_shared<ReadDataset>(end > begin ? (end - begin - 1) / each : 0, shape, read);
+}
 
 absl::Status Bad(const std::string& path, absl::string_view problem) {
   return InvalidArgumentError(path, ": ", problem, "; check data.path");
@@ -82,45 +66,45 @@ absl::StatusOr<std::vector<std::string>> FilesOf(const std::string& path) {
   return files;
 }
 
-TrainAndTest CutBytePairs(absl::string_view train, absl::string_view test,
-                          const TextOptions& options) {
-  BytePairs pairs = BytePairs::Learn(std::span(&train, 1), options.vocabulary);
+TrainAndTest CutBytePairs(absl::string_view train, absl::string_view test, int length,
+                          int vocabulary) {
+  BytePairs pairs = BytePairs::Learn(std::span(&train, 1), vocabulary);
   const auto encode = [&](absl::string_view text) {
     TokenList list;
     pairs.Encode(text, &list.tokens);
     const size_t size = list.tokens.size();
-    return std::make_shared<TextDataset<TokenList>>(
-        std::make_shared<const TokenList>(std::move(list)), 0, size, options.length, pairs.size());
+    return Sequences(std::make_shared<const TokenList>(std::move(list)), 0, size, length,
+                     pairs.size());
   };
   TrainAndTest sets{encode(train), encode(test)};
-  sets.note = FewerTokensText(options.vocabulary, pairs.size());
+  sets.note = FewerTokensText(vocabulary, pairs.size());
   return sets;
 }
 
 }  // namespace
 
-absl::StatusOr<TrainAndTest> LoadText(const TextOptions& options) {
-  PSGD_ASSIGN_OR_RETURN(const std::vector<std::string> files, FilesOf(options.path));
+absl::StatusOr<TrainAndTest> LoadText(const DataConfig& config, int vocabulary) {
+  const int length = config.text().length();
+  const double test_fraction = config.text().test_fraction();
+  PSGD_ASSIGN_OR_RETURN(const std::vector<std::string> files, FilesOf(config.path()));
   PSGD_ASSIGN_OR_RETURN(const std::shared_ptr<const TextFiles> text,
                         TextFiles::Open(files, kMostTextBytes));
   const uint64_t size = text->size();
-  const auto split = static_cast<uint64_t>(static_cast<double>(size) * (1 - options.test_fraction));
+  const auto split = static_cast<uint64_t>(static_cast<double>(size) * (1 - test_fraction));
   TrainAndTest sets;
-  if (options.vocabulary == 0) {
-    using Set = TextDataset<TextFiles>;
-    sets.train = std::make_shared<Set>(text, 0, split, options.length, kByteTokens);
-    sets.test = std::make_shared<Set>(text, split, size, options.length, kByteTokens);
+  if (vocabulary == 0) {
+    sets.train = Sequences(text, 0, split, length, kByteTokens);
+    sets.test = Sequences(text, split, size, length, kByteTokens);
   } else {
     std::vector<uint8_t> bytes(size);
     PSGD_RETURN_IF_ERROR(text->Read(0, bytes));
     const absl::string_view all(reinterpret_cast<const char*>(bytes.data()), size);
-    sets = CutBytePairs(all.substr(0, split), all.substr(split), options);
+    sets = CutBytePairs(all.substr(0, split), all.substr(split), length, vocabulary);
   }
   if (sets.train->size() == 0 || sets.test->size() == 0) {
     return InvalidArgumentError(
-        options.path, ": ", size, " bytes are too few: training and test take at least ",
-        options.length + 1, options.vocabulary == 0 ? "" : " tokens", " each, and the test is ",
-        options.test_fraction,
+        config.path(), ": ", size, " bytes are too few: training and test take at least ",
+        length + 1, vocabulary == 0 ? "" : " tokens", " each, and the test is ", test_fraction,
         " of them; use more text, a smaller data.text.length or another data.text.test_fraction");
   }
   return sets;

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
-#include <span>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -33,27 +32,16 @@ struct CodedTexts {
   RowTargets targets;
 };
 
-// A range of texts. Thread-safe: immutable.
-class TextClassDataset final : public Dataset {
- public:
-  TextClassDataset(std::shared_ptr<const CodedTexts> texts, size_t begin, size_t end,
-                   const SampleShape& shape)
-      : texts_(std::move(texts)), begin_(begin), size_(end - begin), shape_(shape) {}
-
-  size_t size() const override { return size_; }
-  SampleShape shape() const override { return shape_; }
-  absl::Status Read(const SampleKey& key, const Sample& sample) const override {
-    const size_t text = begin_ + key.index;
-    texts_->rows.Read(text, sample.tokens);
-    texts_->targets.Read(text, sample);
+// The texts from `begin` to `end` as samples.
+std::shared_ptr<const Dataset> TextSamples(std::shared_ptr<const CodedTexts> texts, size_t begin,
+                                           size_t end, const SampleShape& shape) {
+  const auto read = [texts, begin](const SampleKey& key, const Sample& sample) {
+    texts->rows.Read(begin + key.index, sample.tokens);
+    texts->targets.Read(begin + key.index, sample);
     return absl::OkStatus();
-  }
-
- private:
-  const std::shared_ptr<const CodedTexts> texts_;
-  const size_t begin_, size_;
-  const SampleShape shape_;
-};
+  };
+  return std::make_shared<ReadDataset>(end - begin, shape, read);
+}
 
 bool IsFolder(const std::string& path) {
   std::error_code error;
@@ -121,29 +109,29 @@ class FolderReader {
   uint64_t bytes_ = 0;
 };
 
-absl::StatusOr<Texts> ReadFolder(const TextClassesOptions& options) {
-  if (!options.target.empty() || !options.columns.empty()) {
+absl::StatusOr<Texts> ReadFolder(const DataConfig& config) {
+  if (!config.target().empty() || !config.columns().empty()) {
     return InvalidArgumentError(
-        options.path,
+        config.path(),
         " is a folder, whose folders are the classes: leave data.target and data.columns out");
   }
-  if (KindOf(options.kind) != Targets::Kind::kNone) {
-    return InvalidArgumentError(options.path,
+  if (KindOf(config.target_kind()) != Targets::Kind::kNone) {
+    return InvalidArgumentError(config.path(),
                                 " is a folder, whose folders are classes: set model.loss to "
                                 "cross_entropy; for labels and numbers use a table of texts");
   }
-  PSGD_ASSIGN_OR_RETURN(const ClassFiles listed, ListFolder(options.path));
+  PSGD_ASSIGN_OR_RETURN(const ClassFiles listed, ListFolder(config.path()));
   if (listed.classes.size() < 2) {
-    return InvalidArgumentError(options.path,
+    return InvalidArgumentError(config.path(),
                                 " has one folder; classes are at least 2, each in its own folder");
   }
   // Each class trains with a text at least.
   const auto training_of = [&](size_t files) {
-    const double training = static_cast<double>(files) * (1 - options.test_fraction);
+    const double training = static_cast<double>(files) * (1 - config.table().test_fraction());
     return std::max<size_t>(1, static_cast<size_t>(training));
   };
   const auto whole = [](size_t files) { return std::pair<size_t, size_t>(0, files); };
-  const bool split = options.test.empty();
+  const bool split = config.table().test().empty();
   FolderReader reader;
   PSGD_RETURN_IF_ERROR(reader.Add(listed, [&](size_t files) {
     return split ? std::pair<size_t, size_t>(0, training_of(files)) : whole(files);
@@ -154,65 +142,66 @@ absl::StatusOr<Texts> ReadFolder(const TextClassesOptions& options) {
       return std::pair<size_t, size_t>(training_of(files), files);
     }));
     if (reader.texts() == training) {
-      return InvalidArgumentError(options.path, ": ", training, " texts are too few to keep ",
-                                  options.test_fraction,
+      return InvalidArgumentError(config.path(), ": ", training, " texts are too few to keep ",
+                                  config.table().test_fraction(),
                                   " of each class for the test; name a test folder in "
                                   "data.table.test");
     }
   } else {
-    PSGD_ASSIGN_OR_RETURN(const ClassFiles test, ListFolder(options.test));
+    PSGD_ASSIGN_OR_RETURN(const ClassFiles test, ListFolder(config.table().test()));
     PSGD_RETURN_IF_ERROR(reader.Add(test, whole));
   }
   auto texts = std::move(reader).Finish(training);
-  if (!texts.ok()) return Annotate(texts.status(), options.path);
+  if (!texts.ok()) return Annotate(texts.status(), config.path());
   return texts;
 }
 
-absl::StatusOr<Texts> ReadTable(const TextClassesOptions& options) {
-  if (options.columns.size() > 1) {
-    return InvalidArgumentError("data.columns names ", options.columns.size(),
+absl::StatusOr<Texts> ReadTable(const DataConfig& config) {
+  if (config.columns().size() > 1) {
+    return InvalidArgumentError("data.columns names ", config.columns().size(),
                                 " columns, and a sample has one text; name the one with the text");
   }
   PSGD_ASSIGN_OR_RETURN(
       LabelledRows rows,
-      ReadLabelledRows({.files = {options.path, options.test, options.test_fraction},
-                        .target = options.target,
-                        .kind = options.kind,
-                        .column = options.columns.empty() ? "" : options.columns[0]}));
+      ReadLabelledRows(
+          {.files = {config.path(), config.table().test(), config.table().test_fraction()},
+           .target = {config.target().begin(), config.target().end()},
+           .kind = config.target_kind(),
+           .column = config.columns().empty() ? "" : config.columns(0)}));
   return Texts{std::move(rows.fields), std::move(rows.targets), rows.training,
                std::move(rows.column)};
 }
 
 }  // namespace
 
-absl::StatusOr<TrainAndTest> LoadTextClasses(const TextClassesOptions& options) {
+absl::StatusOr<TrainAndTest> LoadTextClasses(const DataConfig& config, int vocabulary) {
+  const int length = config.text().length();
   PSGD_ASSIGN_OR_RETURN(Texts read,
-                        IsFolder(options.path) ? ReadFolder(options) : ReadTable(options));
+                        IsFolder(config.path()) ? ReadFolder(config) : ReadTable(config));
   const std::vector<absl::string_view> training(
       read.texts.begin(), read.texts.begin() + static_cast<ptrdiff_t>(read.training));
-  BytePairs encoder = LearnTokens(training, options.vocabulary);
+  BytePairs encoder = LearnTokens(training, vocabulary);
   Preparation preparation;
   preparation.set_text_column(read.column);
   preparation.mutable_merges()->Add(encoder.merges().begin(), encoder.merges().end());
   RecordClasses(read.targets.class_names, &preparation);
-  std::string note =
-      TargetsNote(options.path, read.targets, read.training, /*split=*/options.test.empty());
-  AddNote(FewerTokensText(options.vocabulary, VocabularyOf(encoder)), &note);
+  std::string note = TargetsNote(config.path(), read.targets, read.training,
+                                 /*split=*/config.table().test().empty());
+  AddNote(FewerTokensText(vocabulary, VocabularyOf(encoder)), &note);
   auto coded = std::make_shared<CodedTexts>();
   for (const std::string& text : read.texts) {
-    coded->rows.Add(text, options.length, &encoder);
+    coded->rows.Add(text, length, &encoder);
   }
-  AddNote(CutText(coded->rows.cut(), read.texts.size(), "text.length", options.length), &note);
+  AddNote(CutText(coded->rows.cut(), read.texts.size(), "text.length", length), &note);
   coded->targets = std::move(read.targets);
   const SampleShape shape = {.classes = coded->targets.classes,
-                             .length = options.length,
-                             .source = options.length,
+                             .length = length,
+                             .source = length,
                              .vocabulary = VocabularyOf(encoder),
                              .targets = static_cast<int>(coded->targets.targets.names.size())};
-  return TrainAndTest{
-      std::make_shared<TextClassDataset>(coded, 0, read.training, shape),
-      std::make_shared<TextClassDataset>(coded, read.training, read.texts.size(), shape),
-      coded->targets.targets, std::move(preparation), std::move(note)};
+  return TrainAndTest{TextSamples(coded, 0, read.training, shape),
+                      TextSamples(coded, read.training, read.texts.size(), shape),
+                      coded->targets.targets, std::move(preparation), std::move(note)};
 }
 
 }  // namespace psgd

@@ -21,45 +21,6 @@ struct TextPair {
   std::string target;
 };
 
-// Pairs in memory. Thread-safe: immutable.
-class TranslationDataset final : public Dataset {
- public:
-  // REQUIRES: no row of `sources` is longer than source_length, and no row of `targets` (with its
-  // end token) is longer than target_length.
-  TranslationDataset(TokenRows sources, TokenRows targets, int vocabulary,
-                     const TranslationOptions& options)
-      : sources_(std::move(sources)),
-        targets_(std::move(targets)),
-        vocabulary_(vocabulary),
-        source_length_(options.source_length),
-        target_length_(options.target_length) {}
-
-  size_t size() const override { return sources_.size(); }
-  SampleShape shape() const override {
-    return {.classes = vocabulary_,
-            .length = source_length_ + target_length_,
-            .source = source_length_,
-            .vocabulary = vocabulary_};
-  }
-  absl::Status Read(const SampleKey& key, const Sample& sample) const override {
-    const std::span source = sources_.Row(key.index), target = targets_.Row(key.index);
-    std::ranges::fill(sample.tokens, kPaddingToken);
-    std::ranges::fill(sample.labels, -1);
-    std::copy(source.begin(), source.end(), sample.tokens.begin());
-    std::copy(target.begin(), target.end(), sample.labels.begin());
-    sample.tokens[source_length_] = kBeginToken;
-    std::copy(target.begin(), target.end() - 1, sample.tokens.begin() + source_length_ + 1);
-    return absl::OkStatus();
-  }
-
- private:
-  const TokenRows sources_;
-  const TokenRows targets_;
-  const int vocabulary_;
-  const int source_length_;
-  const int target_length_;
-};
-
 absl::StatusOr<std::vector<TextPair>> ReadPairs(const std::string& path) {
   std::vector<TextPair> pairs;
   PSGD_RETURN_IF_ERROR(ForEachLine(path, [&](absl::string_view line) -> absl::Status {
@@ -82,17 +43,34 @@ absl::StatusOr<std::vector<TextPair>> ReadPairs(const std::string& path) {
 
 // `cut`: sources and targets that are longer than their places; the new ones are added.
 std::shared_ptr<const Dataset> Encoded(std::span<const TextPair> pairs, BytePairs* encoder,
-                                       const TranslationOptions& options,
+                                       const TranslationConfig& config,
                                        std::pair<size_t, size_t>* cut) {
   TokenRows sources, targets;
   for (const TextPair& pair : pairs) {
-    sources.Add(pair.source, options.source_length, encoder);
-    targets.AddWithEnd(pair.target, options.target_length, encoder);
+    sources.Add(pair.source, config.source_length(), encoder);
+    targets.AddWithEnd(pair.target, config.target_length(), encoder);
   }
   cut->first += sources.cut();
   cut->second += targets.cut();
-  return std::make_shared<TranslationDataset>(std::move(sources), std::move(targets),
-                                              VocabularyOf(*encoder), options);
+  const int source_length = config.source_length(), vocabulary = VocabularyOf(*encoder);
+  const SampleShape shape = {.classes = vocabulary,
+                             .length = source_length + config.target_length(),
+                             .source = source_length,
+                             .vocabulary = vocabulary};
+  const size_t size = sources.size();
+  return std::make_shared<ReadDataset>(
+      size, shape,
+      [source_length, sources = std::move(sources), targets = std::move(targets)](
+          const SampleKey& key, const Sample& sample) {
+        const std::span source = sources.Row(key.index), target = targets.Row(key.index);
+        std::ranges::fill(sample.tokens, kPaddingToken);
+        std::ranges::fill(sample.labels, -1);
+        std::copy(source.begin(), source.end(), sample.tokens.begin());
+        std::copy(target.begin(), target.end(), sample.labels.begin());
+        sample.tokens[source_length] = kBeginToken;
+        std::copy(target.begin(), target.end() - 1, sample.tokens.begin() + source_length + 1);
+        return absl::OkStatus();
+      });
 }
 
 BytePairs MakeEncoder(std::span<const TextPair> train, int vocabulary) {
@@ -106,27 +84,28 @@ BytePairs MakeEncoder(std::span<const TextPair> train, int vocabulary) {
 
 }  // namespace
 
-absl::StatusOr<TrainAndTest> LoadTranslation(const TranslationOptions& options) {
-  PSGD_ASSIGN_OR_RETURN(const std::vector<TextPair> pairs, ReadPairs(options.path));
+absl::StatusOr<TrainAndTest> LoadTranslation(const DataConfig& data, int vocabulary) {
+  const TranslationConfig& config = data.translation();
+  PSGD_ASSIGN_OR_RETURN(const std::vector<TextPair> pairs, ReadPairs(data.path()));
   const auto split =
-      static_cast<size_t>(static_cast<double>(pairs.size()) * (1 - options.test_fraction));
+      static_cast<size_t>(static_cast<double>(pairs.size()) * (1 - config.test_fraction()));
   const std::span<const TextPair> train = std::span(pairs).first(split);
   const std::span<const TextPair> test = std::span(pairs).subspan(split);
   if (train.empty() || test.empty()) {
     return InvalidArgumentError(
-        options.path, ": ", pairs.size(), " pairs are too few for training and a test of ",
-        options.test_fraction,
+        data.path(), ": ", pairs.size(), " pairs are too few for training and a test of ",
+        config.test_fraction(),
         " of them; use more lines or another data.translation.test_fraction");
   }
-  BytePairs encoder = MakeEncoder(train, options.vocabulary);
+  BytePairs encoder = MakeEncoder(train, vocabulary);
   std::pair<size_t, size_t> cut;
   TrainAndTest sets;
-  sets.train = Encoded(train, &encoder, options, &cut);
-  sets.test = Encoded(test, &encoder, options, &cut);
-  AddNote(FewerTokensText(options.vocabulary, VocabularyOf(encoder)), &sets.note);
-  AddNote(CutText(cut.first, pairs.size(), "translation.source_length", options.source_length),
+  sets.train = Encoded(train, &encoder, config, &cut);
+  sets.test = Encoded(test, &encoder, config, &cut);
+  AddNote(FewerTokensText(vocabulary, VocabularyOf(encoder)), &sets.note);
+  AddNote(CutText(cut.first, pairs.size(), "translation.source_length", config.source_length()),
           &sets.note);
-  AddNote(CutText(cut.second, pairs.size(), "translation.target_length", options.target_length),
+  AddNote(CutText(cut.second, pairs.size(), "translation.target_length", config.target_length()),
           &sets.note);
   return sets;
 }

@@ -3,8 +3,6 @@
 #include <zlib.h>
 
 #include <algorithm>
-#include <limits>
-#include <optional>
 #include <span>
 #include <utility>
 

@@ -2,7 +2,6 @@
 
 #include <google/protobuf/io/coded_stream.h>
 
-#include <cstring>
 #include <utility>
 
 namespace psgd {

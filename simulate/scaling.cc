@@ -158,12 +158,11 @@ std::string ScalingPlot(const std::string& title, const std::vector<Prediction>&
   double best_of_one = 0;
   for (const Prediction& p : predictions) {
     if (plot.series.empty() || plot.series.back().name != p.name) {
-      PlotSeries series;
-      series.name = p.name;
-      series.css_class = absl::StrCat("c", plot.series.size() % kSeriesColors);
-      series.shape = static_cast<int>(plot.series.size()) % Svg::kShapes;
-      series.line = true;
-      plot.series.push_back(std::move(series));
+      const size_t number = plot.series.size();
+      plot.series.push_back({.name = p.name,
+                             .css_class = absl::StrCat("c", number % kSeriesColors),
+                             .shape = static_cast<int>(number) % Svg::kShapes,
+                             .line = true});
     }
     plot.series.back().points.push_back(
         {static_cast<double>(p.workers), p.samples_per_second, 0,
@@ -175,11 +174,7 @@ std::string ScalingPlot(const std::string& title, const std::vector<Prediction>&
   std::ranges::sort(counts);
   counts.erase(std::unique(counts.begin(), counts.end()), counts.end());
   plot.x.ticks = counts;
-  PlotSeries ideal;
-  ideal.name = "ideal";
-  ideal.css_class = "ideal";
-  ideal.shape = -1;
-  ideal.line = true;
+  PlotSeries ideal = {.name = "ideal", .css_class = "ideal", .shape = -1, .line = true};
   for (const double count : counts) ideal.points.push_back({count, best_of_one * count});
   plot.below.push_back(std::move(ideal));
   plot.description =

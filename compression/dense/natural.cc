@@ -5,13 +5,14 @@
 #include "compression/codec_checks.h"
 #include "compression/dense/sign_bits.h"
 #include "compression/payload_bytes.h"
+#include "compression/twinned_codec.h"
 
 namespace psgd {
 namespace {
 
 class NaturalEncoder final : public Encoder {
  public:
-  explicit NaturalEncoder(const CodecKernels& kernels) : kernels_(kernels) {}
+  NaturalEncoder(const NaturalTwin&, const CodecKernels& kernels) : kernels_(kernels) {}
 
   void Encode(const EncodeInput& input, std::vector<std::byte>* out) override {
     const size_t elements = input.gradient.size();
@@ -48,14 +49,9 @@ class NaturalReader final : public PayloadReader {
   size_t position_ = 0;
 };
 
-class Natural final : public Codec {
+class Natural final : public TwinnedCodec<NaturalTwin, NaturalEncoder> {
  public:
-  explicit Natural(const CodecKernels& kernels) : Codec(CODEC_NATURAL, "natural", kernels) {}
-
-  std::optional<TwinCodec> Twin(const SliceShape&) const override { return NaturalTwin{}; }
-  std::unique_ptr<Encoder> NewEncoder(const SliceShape&) const override {
-    return std::make_unique<NaturalEncoder>(kernels());
-  }
+  using TwinnedCodec::TwinnedCodec;
 
   StatusOrReader Open(ByteSpan payload, const SliceShape& shape) const override {
     const size_t elements = shape.elements;
@@ -73,7 +69,7 @@ class Natural final : public Codec {
 }  // namespace
 
 std::unique_ptr<Codec> MakeNatural(const CodecKernels& kernels) {
-  return std::make_unique<Natural>(kernels);
+  return std::make_unique<Natural>(CODEC_NATURAL, "natural", NaturalTwin{}, kernels);
 }
 
 }  // namespace psgd

@@ -5,13 +5,14 @@
 
 #include "compression/codec_checks.h"
 #include "compression/payload_bytes.h"
+#include "compression/twinned_codec.h"
 
 namespace psgd {
 namespace {
 
 class NoneEncoder final : public Encoder {
  public:
-  explicit NoneEncoder(const CodecKernels& kernels) : kernels_(kernels) {}
+  NoneEncoder(const NoneTwin&, const CodecKernels& kernels) : kernels_(kernels) {}
 
   void Encode(const EncodeInput& input, std::vector<std::byte>* out) override {
     if (input.residual.empty()) {
@@ -66,15 +67,11 @@ class NoneReader final : public PayloadReader {
   size_t position_ = 0;
 };
 
-class None final : public Codec {
+class None final : public TwinnedCodec<NoneTwin, NoneEncoder> {
  public:
-  explicit None(const CodecKernels& kernels) : Codec(CODEC_NONE, "none", kernels) {}
+  using TwinnedCodec::TwinnedCodec;
 
   bool lossless() const override { return true; }
-  std::optional<TwinCodec> Twin(const SliceShape&) const override { return NoneTwin{}; }
-  std::unique_ptr<Encoder> NewEncoder(const SliceShape&) const override {
-    return std::make_unique<NoneEncoder>(kernels());
-  }
   StatusOrReader Open(ByteSpan payload, const SliceShape& shape) const override {
     PSGD_RETURN_IF_ERROR(CheckLength(name(), payload, shape.elements, MaxPayload(shape.elements)));
     const float largest = kernels().dense.largest(payload.data(), shape.elements);
@@ -87,7 +84,7 @@ class None final : public Codec {
 }  // namespace
 
 std::unique_ptr<Codec> MakeNone(const CodecKernels& kernels) {
-  return std::make_unique<None>(kernels);
+  return std::make_unique<None>(CODEC_NONE, "none", NoneTwin{}, kernels);
 }
 
 }  // namespace psgd

@@ -8,6 +8,7 @@
 #include "compression/codec_checks.h"
 #include "compression/dense/sign_bits.h"
 #include "compression/payload_bytes.h"
+#include "compression/twinned_codec.h"
 
 namespace psgd {
 namespace {
@@ -47,7 +48,8 @@ Pair Means(const SignSums& sums, size_t count) {
 
 class OnebitEncoder final : public Encoder {
  public:
-  OnebitEncoder(uint32_t block, const CodecKernels& kernels) : block_(block), kernels_(kernels) {}
+  OnebitEncoder(const OnebitTwin& options, const CodecKernels& kernels)
+      : block_(options.block), kernels_(kernels) {}
 
   void Encode(const EncodeInput& input, std::vector<std::byte>* out) override {
     const size_t elements = input.gradient.size();
@@ -131,15 +133,9 @@ absl::Status CheckPairs(const std::byte* pairs, size_t count) {
   return absl::OkStatus();
 }
 
-class Onebit final : public Codec {
+class Onebit final : public TwinnedCodec<OnebitTwin, OnebitEncoder> {
  public:
-  Onebit(uint32_t block, const CodecKernels& kernels)
-      : Codec(CODEC_ONEBIT, "onebit", kernels), block_(block) {}
-
-  std::optional<TwinCodec> Twin(const SliceShape&) const override { return OnebitTwin{block_}; }
-  std::unique_ptr<Encoder> NewEncoder(const SliceShape&) const override {
-    return std::make_unique<OnebitEncoder>(block_, kernels());
-  }
+  using TwinnedCodec::TwinnedCodec;
 
   StatusOrReader Open(ByteSpan payload, const SliceShape& shape) const override {
     const size_t elements = shape.elements;
@@ -160,9 +156,6 @@ class Onebit final : public Codec {
   size_t MaxPayload(uint32_t elements) const override {
     return PayloadBytes(elements, kOnebitBlockUnit);
   }
-
- private:
-  const uint32_t block_;
 };
 
 }  // namespace
@@ -173,7 +166,8 @@ StatusOrCodec MakeOnebit(const OnebitCodec& config, const CodecKernels& kernels)
         "onebit.block is ", config.block(),
         "; it must be a multiple of 64 between 64 and 1048576, such as 128");
   }
-  return std::make_unique<Onebit>(static_cast<uint32_t>(config.block()), kernels);
+  const OnebitTwin options = {static_cast<uint32_t>(config.block())};
+  return std::make_unique<Onebit>(CODEC_ONEBIT, "onebit", options, kernels);
 }
 
 }  // namespace psgd

@@ -9,6 +9,7 @@
 #include "compression/dense/qsgd.h"
 #include "compression/kernels.h"
 #include "compression/payload_bytes.h"
+#include "compression/twinned_codec.h"
 
 namespace psgd {
 namespace {
@@ -240,30 +241,20 @@ class QuantizedReader final : public PayloadReader {
   std::vector<int8_t> levels_;
 };
 
-class Quantized final : public Codec {
+class Quantized final : public TwinnedCodec<QuantizedTwin, QuantizedEncoder> {
  public:
-  Quantized(CodecId id, absl::string_view name, const QuantizedTwin& options,
-            const CodecKernels& kernels)
-      : Codec(id, name, kernels), options_(options) {}
-
-  std::optional<TwinCodec> Twin(const SliceShape&) const override { return options_; }
-  std::unique_ptr<Encoder> NewEncoder(const SliceShape&) const override {
-    return std::make_unique<QuantizedEncoder>(options_, kernels());
-  }
+  using TwinnedCodec::TwinnedCodec;
 
   StatusOrReader Open(ByteSpan payload, const SliceShape& shape) const override {
     PSGD_ASSIGN_OR_RETURN(const QuantizedLayout layout,
-                          OpenQuantized(payload, shape.elements, options_.packed, name()));
+                          OpenQuantized(payload, shape.elements, options().packed, name()));
     return std::make_unique<QuantizedReader>(shape.elements, layout, payload.data(), kernels());
   }
 
   size_t MaxPayload(uint32_t elements) const override {
-    return QuantizedLayout{kQuantizedBlockUnit, kMostQuantizedBits, options_.packed}.PayloadBytes(
+    return QuantizedLayout{kQuantizedBlockUnit, kMostQuantizedBits, options().packed}.PayloadBytes(
         elements);
   }
-
- private:
-  const QuantizedTwin options_;
 };
 
 StatusOrCodec MakeQuantized(CodecId id, absl::string_view name, const QuantizedTwin& options,

@@ -4,6 +4,7 @@
 #include "compression/codec_checks.h"
 #include "compression/dense/sign_bits.h"
 #include "compression/payload_bytes.h"
+#include "compression/twinned_codec.h"
 
 namespace psgd {
 namespace {
@@ -12,7 +13,7 @@ constexpr size_t kHeaderBytes = 4;
 
 class SignEncoder final : public Encoder {
  public:
-  explicit SignEncoder(const CodecKernels& kernels) : kernels_(kernels) {}
+  SignEncoder(const SignTwin&, const CodecKernels& kernels) : kernels_(kernels) {}
 
   void Encode(const EncodeInput& input, std::vector<std::byte>* out) override {
     const size_t elements = input.gradient.size();
@@ -29,14 +30,9 @@ class SignEncoder final : public Encoder {
   const CodecKernels& kernels_;
 };
 
-class Sign final : public Codec {
+class Sign final : public TwinnedCodec<SignTwin, SignEncoder> {
  public:
-  explicit Sign(const CodecKernels& kernels) : Codec(CODEC_SIGN, "sign", kernels) {}
-
-  std::optional<TwinCodec> Twin(const SliceShape&) const override { return SignTwin{}; }
-  std::unique_ptr<Encoder> NewEncoder(const SliceShape&) const override {
-    return std::make_unique<SignEncoder>(kernels());
-  }
+  using TwinnedCodec::TwinnedCodec;
 
   StatusOrReader Open(ByteSpan payload, const SliceShape& shape) const override {
     PSGD_RETURN_IF_ERROR(CheckLength(name(), payload, shape.elements, MaxPayload(shape.elements)));
@@ -53,7 +49,7 @@ class Sign final : public Codec {
 }  // namespace
 
 std::unique_ptr<Codec> MakeSign(const CodecKernels& kernels) {
-  return std::make_unique<Sign>(kernels);
+  return std::make_unique<Sign>(CODEC_SIGN, "sign", SignTwin{}, kernels);
 }
 
 }  // namespace psgd

@@ -8,6 +8,7 @@
 #include "compression/dense/ternary_value.h"
 #include "compression/lanes.h"
 #include "compression/payload_bytes.h"
+#include "compression/twinned_codec.h"
 
 namespace psgd {
 namespace {
@@ -53,8 +54,8 @@ class TritCursor {
 
 class TernaryEncoder final : public Encoder {
  public:
-  TernaryEncoder(double clip, const CodecKernels& kernels)
-      : clip_(clip), kernels_(kernels.ternary) {}
+  TernaryEncoder(const TernaryTwin& options, const CodecKernels& kernels)
+      : clip_(options.clip), kernels_(kernels.ternary) {}
 
   void Encode(const EncodeInput& input, std::vector<std::byte>* out) override {
     const bool keep = !input.residual.empty();
@@ -133,15 +134,9 @@ bool PaddingIsZero(ByteSpan last_group, size_t elements) {
   return true;
 }
 
-class Ternary final : public Codec {
+class Ternary final : public TwinnedCodec<TernaryTwin, TernaryEncoder> {
  public:
-  Ternary(double clip, const CodecKernels& kernels)
-      : Codec(CODEC_TERNARY, "ternary", kernels), clip_(clip) {}
-
-  std::optional<TwinCodec> Twin(const SliceShape&) const override { return TernaryTwin{clip_}; }
-  std::unique_ptr<Encoder> NewEncoder(const SliceShape&) const override {
-    return std::make_unique<TernaryEncoder>(clip_, kernels());
-  }
+  using TwinnedCodec::TwinnedCodec;
 
   StatusOrReader Open(ByteSpan payload, const SliceShape& shape) const override {
     PSGD_RETURN_IF_ERROR(
@@ -163,9 +158,6 @@ class Ternary final : public Codec {
   }
 
   size_t MaxPayload(uint32_t elements) const override { return PayloadBytes(elements); }
-
- private:
-  const double clip_;
 };
 
 }  // namespace
@@ -177,7 +169,7 @@ StatusOrCodec MakeTernary(const TernaryCodec& config, const CodecKernels& kernel
         "compression ternary.clip is ", clip,
         "; it counts standard deviations: 2.5 is usual, 0 switches clipping off");
   }
-  return std::make_unique<Ternary>(clip, kernels);
+  return std::make_unique<Ternary>(CODEC_TERNARY, "ternary", TernaryTwin{clip}, kernels);
 }
 
 }  // namespace psgd

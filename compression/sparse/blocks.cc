@@ -10,6 +10,7 @@
 #include "compression/sparse/density_count.h"
 #include "compression/sparse/rice.h"
 #include "compression/sparse/select.h"
+#include "compression/twinned_codec.h"
 
 namespace psgd {
 namespace {
@@ -220,15 +221,10 @@ StatusOrReader OpenBlocks(ByteSpan payload, uint32_t elements, const CodecKernel
   return std::make_unique<BlocksReader>(elements, parts, kernels);
 }
 
-class Blocks final : public Codec {
+class Blocks final : public TwinnedCodec<BlocksTwin, BlocksEncoder> {
  public:
-  Blocks(const BlocksTwin& options, const CodecKernels& kernels)
-      : Codec(CODEC_BLOCKS, "blocks", kernels), options_(options) {}
+  using TwinnedCodec::TwinnedCodec;
 
-  std::optional<TwinCodec> Twin(const SliceShape&) const override { return options_; }
-  std::unique_ptr<Encoder> NewEncoder(const SliceShape&) const override {
-    return std::make_unique<BlocksEncoder>(options_, kernels());
-  }
   StatusOrReader Open(ByteSpan payload, const SliceShape& shape) const override {
     return OpenBlocks(payload, shape.elements, kernels());
   }
@@ -236,9 +232,6 @@ class Blocks final : public Codec {
   size_t MaxPayload(uint32_t elements) const override {
     return kBlocksHeaderBytes + size_t{elements} * sizeof(float) + (size_t{elements} + 3) / 4;
   }
-
- private:
-  const BlocksTwin options_;
 };
 
 }  // namespace
@@ -249,8 +242,8 @@ StatusOrCodec MakeBlocks(const BlocksCodec& config, const CodecKernels& kernels)
     return InvalidArgumentError("blocks.block is ", config.block(),
                                 "; it is 1 to 1048576 elements, such as 256");
   }
-  return std::make_unique<Blocks>(
-      BlocksTwin{config.density(), static_cast<uint32_t>(config.block())}, kernels);
+  const BlocksTwin options = {config.density(), static_cast<uint32_t>(config.block())};
+  return std::make_unique<Blocks>(CODEC_BLOCKS, "blocks", options, kernels);
 }
 
 }  // namespace psgd

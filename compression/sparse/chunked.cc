@@ -11,6 +11,7 @@
 #include "compression/sparse/entry_reader.h"
 #include "compression/sparse/rice.h"
 #include "compression/sparse/sparse_payload.h"
+#include "compression/twinned_codec.h"
 
 namespace psgd {
 namespace {
@@ -234,15 +235,10 @@ absl::Status CheckCodes(const ChunkedParts& parts) {
   return absl::InvalidArgumentError("chunked payload has bits beyond its last value");
 }
 
-class Chunked final : public Codec {
+class Chunked final : public TwinnedCodec<ChunkedTwin, ChunkedEncoder> {
  public:
-  Chunked(const ChunkedTwin& options, const CodecKernels& kernels)
-      : Codec(CODEC_CHUNKED, "chunked", kernels), options_(options) {}
+  using TwinnedCodec::TwinnedCodec;
 
-  std::optional<TwinCodec> Twin(const SliceShape&) const override { return options_; }
-  std::unique_ptr<Encoder> NewEncoder(const SliceShape&) const override {
-    return std::make_unique<ChunkedEncoder>(options_, kernels());
-  }
   StatusOrReader Open(ByteSpan payload, const SliceShape& shape) const override {
     PSGD_ASSIGN_OR_RETURN(const ChunkedParts parts, SplitChunked(payload, shape.elements));
     PSGD_RETURN_IF_ERROR(CheckRanges(parts.ranges, ChunksOf(shape.elements, parts.chunk)));
@@ -252,9 +248,6 @@ class Chunked final : public Codec {
         shape.elements, ChunkedEntries(parts, shape.elements, kernels()));
   }
   size_t MaxPayload(uint32_t elements) const override { return MostChunkedBytes(elements); }
-
- private:
-  const ChunkedTwin options_;
 };
 
 }  // namespace
@@ -273,10 +266,9 @@ StatusOrCodec MakeChunked(const ChunkedCodec& config, const CodecKernels& kernel
   if (bits < kLeastQuantizedBits || bits > kMostQuantizedBits) {
     return InvalidArgumentError("chunked.bits is ", bits, "; it is 2 to 8, such as 2, 3 or 4");
   }
-  return std::make_unique<Chunked>(
-      ChunkedTwin{static_cast<uint32_t>(chunk), static_cast<uint32_t>(keep),
-                  static_cast<uint32_t>(bits)},
-      kernels);
+  const ChunkedTwin options = {static_cast<uint32_t>(chunk), static_cast<uint32_t>(keep),
+                               static_cast<uint32_t>(bits)};
+  return std::make_unique<Chunked>(CODEC_CHUNKED, "chunked", options, kernels);
 }
 
 }  // namespace psgd

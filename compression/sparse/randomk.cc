@@ -1,6 +1,5 @@
 #include "compression/sparse/randomk.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "compression/codec_checks.h"
@@ -8,6 +7,7 @@
 #include "compression/sparse/density_count.h"
 #include "compression/sparse/entry_reader.h"
 #include "compression/sparse/strata.h"
+#include "compression/twinned_codec.h"
 
 namespace psgd {
 namespace {
@@ -16,8 +16,8 @@ constexpr size_t kHeaderBytes = 20;
 
 class RandomkEncoder final : public Encoder {
  public:
-  RandomkEncoder(double density, const CodecKernels& kernels)
-      : density_(density), kernels_(kernels) {}
+  RandomkEncoder(const RandomkTwin& options, const CodecKernels& kernels)
+      : density_(options.density), kernels_(kernels) {}
 
   void Encode(const EncodeInput& input, std::vector<std::byte>* out) override {
     const size_t elements = input.gradient.size();
@@ -66,15 +66,9 @@ class DrawnEntries {
   float largest_;  // of the values' magnitudes
 };
 
-class Randomk final : public Codec {
+class Randomk final : public TwinnedCodec<RandomkTwin, RandomkEncoder> {
  public:
-  Randomk(double density, const CodecKernels& kernels)
-      : Codec(CODEC_RANDOMK, "randomk", kernels), density_(density) {}
-
-  std::optional<TwinCodec> Twin(const SliceShape&) const override { return RandomkTwin{density_}; }
-  std::unique_ptr<Encoder> NewEncoder(const SliceShape&) const override {
-    return std::make_unique<RandomkEncoder>(density_, kernels());
-  }
+  using TwinnedCodec::TwinnedCodec;
 
   StatusOrReader Open(ByteSpan payload, const SliceShape& shape) const override {
     if (payload.size() < kHeaderBytes) {
@@ -102,16 +96,14 @@ class Randomk final : public Codec {
   size_t MaxPayload(uint32_t elements) const override {
     return kHeaderBytes + size_t{elements} * sizeof(float);
   }
-
- private:
-  const double density_;
 };
 
 }  // namespace
 
 StatusOrCodec MakeRandomk(const RandomkCodec& config, const CodecKernels& kernels) {
   PSGD_RETURN_IF_ERROR(CheckDensity("randomk", config.density()));
-  return std::make_unique<Randomk>(config.density(), kernels);
+  return std::make_unique<Randomk>(CODEC_RANDOMK, "randomk", RandomkTwin{config.density()},
+                                   kernels);
 }
 
 }  // namespace psgd

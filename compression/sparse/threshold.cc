@@ -5,14 +5,15 @@
 #include "compression/coarse.h"
 #include "compression/sparse/corrected_source.h"
 #include "compression/sparse/sparse_codec.h"
+#include "compression/twinned_codec.h"
 
 namespace psgd {
 namespace {
 
 class ThresholdEncoder final : public Encoder {
  public:
-  ThresholdEncoder(float tau, const CodecKernels& kernels)
-      : tau_(tau), kernels_(kernels), selector_(kernels) {}
+  ThresholdEncoder(const ThresholdTwin& options, const CodecKernels& kernels)
+      : tau_(options.tau), kernels_(kernels), selector_(kernels) {}
 
   void Encode(const EncodeInput& input, std::vector<std::byte>* out) override {
     CorrectedSource source(input.gradient, input.residual, kernels_);
@@ -30,19 +31,6 @@ class ThresholdEncoder final : public Encoder {
   LargestSelector selector_;
 };
 
-class Threshold final : public SparseCodec {
- public:
-  Threshold(float tau, const CodecKernels& kernels)
-      : SparseCodec(CODEC_THRESHOLD, "threshold", kernels), tau_(tau) {}
-  std::optional<TwinCodec> Twin(const SliceShape&) const override { return ThresholdTwin{tau_}; }
-  std::unique_ptr<Encoder> NewEncoder(const SliceShape&) const override {
-    return std::make_unique<ThresholdEncoder>(tau_, kernels());
-  }
-
- private:
-  const float tau_;
-};
-
 }  // namespace
 
 StatusOrCodec MakeThreshold(const ThresholdCodec& config, const CodecKernels& kernels) {
@@ -52,7 +40,8 @@ StatusOrCodec MakeThreshold(const ThresholdCodec& config, const CodecKernels& ke
                                 "; it is the magnitude that is sent: above 0 and of the size of "
                                 "large gradients, such as 0.001");
   }
-  return std::make_unique<Threshold>(tau, kernels);
+  using Threshold = TwinnedCodec<ThresholdTwin, ThresholdEncoder, SparseCodec>;
+  return std::make_unique<Threshold>(CODEC_THRESHOLD, "threshold", ThresholdTwin{tau}, kernels);
 }
 
 }  // namespace psgd

@@ -4,6 +4,7 @@
 #include "compression/sparse/corrected_source.h"
 #include "compression/sparse/density_count.h"
 #include "compression/sparse/sparse_codec.h"
+#include "compression/twinned_codec.h"
 
 namespace psgd {
 namespace {
@@ -32,19 +33,6 @@ class TopkEncoder final : public Encoder {
   LargestSelector selector_;
 };
 
-class Topk final : public SparseCodec {
- public:
-  Topk(const TopkTwin& options, const CodecKernels& kernels)
-      : SparseCodec(CODEC_TOPK, "topk", kernels), options_(options) {}
-  std::optional<TwinCodec> Twin(const SliceShape&) const override { return options_; }
-  std::unique_ptr<Encoder> NewEncoder(const SliceShape&) const override {
-    return std::make_unique<TopkEncoder>(options_, kernels());
-  }
-
- private:
-  const TopkTwin options_;
-};
-
 ValueCoding ValuesOf(const TopkCodec& config) {
   switch (config.values()) {
     case TopkCodec::FP32:
@@ -63,7 +51,8 @@ StatusOrCodec MakeTopk(const TopkCodec& config, const CodecKernels& kernels) {
   PSGD_RETURN_IF_ERROR(CheckDensity("topk", config.density()));
   const TopkTwin options = {config.density(), config.select() == TopkCodec::SAMPLED,
                             ValuesOf(config)};
-  return std::make_unique<Topk>(options, kernels);
+  using Topk = TwinnedCodec<TopkTwin, TopkEncoder, SparseCodec>;
+  return std::make_unique<Topk>(CODEC_TOPK, "topk", options, kernels);
 }
 
 }  // namespace psgd

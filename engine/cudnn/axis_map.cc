@@ -28,11 +28,7 @@ void Lower(const AxisMap& op, const Context& c) {
   AxisShape shape = {.columns = op.matrix->columns, .rows = op.matrix->rows()};
   shape.inner = StridesOf(l.shape(c.in(0)), x.format.layout)[op.axis];
   shape.outer = l.elements(c.in(0)) / (shape.columns * shape.inner);
-  l.CallKernel([=, stream = l.stream(), type = l.type()](const Buffers& b, const Step&) {
-    return MapAxis(stream, type, shape, static_cast<const int32_t*>(b[first]),
-                   static_cast<const int32_t*>(b[source]), static_cast<const float*>(b[weight]),
-                   b[x.buffer], b[y.buffer]);
-  });
+  l.Run(MapAxis, l.type(), shape, first, source, weight, x, y);
 }
 
 }  // namespace psgd::cudnn

@@ -11,10 +11,7 @@ void Lower(const Bias&, const Context& c) {
   const int64_t count = ElementCount(shape), channels = shape[1];
   const bool last = x.format.layout == Layout::kChannelsLast;
   const int64_t inner = last ? 1 : count / (shape[0] * channels);
-  l.CallKernel([=, stream = l.stream(), type = l.type()](const Buffers& b, const Step&) {
-    return AddBias(stream, type, count, channels, inner, b[x.buffer],
-                   static_cast<const float*>(b[bias.buffer]), b[y.buffer]);
-  });
+  l.Run(AddBias, l.type(), count, channels, inner, x, bias, y);
 }
 
 // The result is sums of columns, in a layout in which each channel is a column.
@@ -27,10 +24,7 @@ void Lower(const BiasBackward&, const Context& c) {
   BufferId columns = dy.buffer;
   if (dy.format.layout == Layout::kPlain && image.area > 1) {
     columns = l.Temporary(static_cast<size_t>(count) * TypeBytes(l.type()));
-    l.CallKernel([=, stream = l.stream(), type = l.type()](const Buffers& b, const Step&) {
-      return Convert(stream, image, b[dy.buffer], {Layout::kPlain, type}, b[columns],
-                     {Layout::kChannelsLast, type});
-    });
+    l.Run(Convert, image, dy, l.PlainFormat(), columns, Format{Layout::kChannelsLast, l.type()});
   }
   PutColumnSums(c, rows, channels, columns, c.out(0));
 }

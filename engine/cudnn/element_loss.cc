@@ -10,10 +10,6 @@ BufferId Targets(const Context& c, int i) {
   return c.has_in(i) ? c.lowering.Get(c.in(i), kPlainFloat).buffer : kNoBuffer;
 }
 
-const float* At(const Buffers& b, BufferId buffer) {
-  return buffer == kNoBuffer ? nullptr : static_cast<const float*>(b[buffer]);
-}
-
 }  // namespace
 
 void Lower(const ElementLoss& op, const Context& c) {
@@ -23,12 +19,8 @@ void Lower(const ElementLoss& op, const Context& c) {
   const BufferId targets = Targets(c, 2);
   const BufferId losses = l.Temporary(layout.places * sizeof(double));
   const BufferId correct = l.Temporary(layout.places * sizeof(int32_t));
-  l.CallKernel([=, stream = l.stream(), type = l.type()](const Buffers& b, const Step&) {
-    return ElementLossForward(stream, type, op, layout.places, layout.classes, b[x.buffer],
-                              static_cast<const int32_t*>(b[labels.buffer]), At(b, targets),
-                              static_cast<double*>(b[losses]), static_cast<int32_t*>(b[correct]),
-                              static_cast<double*>(b[result.buffer]));
-  });
+  l.Run(ElementLossForward, l.type(), op, layout.places, layout.classes, x, labels, targets, losses,
+        correct, result);
 }
 
 void Lower(const ElementLossBackward& op, const Context& c) {
@@ -37,12 +29,8 @@ void Lower(const ElementLossBackward& op, const Context& c) {
   const View x = l.GetUsual(c.in(0)), labels = l.Native(c.in(1));
   const View result = l.Native(c.in(2)), dx = l.PutUsual(c.out(0));
   const BufferId targets = Targets(c, 3);
-  l.CallKernel([=, forward = op.forward, stream = l.stream(), type = l.type(), values = l.step()](
-                   const Buffers& b, const Step&) {
-    return ElementLossGradient(stream, type, forward, layout.places, layout.classes, b[x.buffer],
-                               static_cast<const int32_t*>(b[labels.buffer]), At(b, targets),
-                               static_cast<const double*>(b[result.buffer]), values, b[dx.buffer]);
-  });
+  l.Run(ElementLossGradient, l.type(), op.forward, layout.places, layout.classes, x, labels,
+        targets, result, l.step(), dx);
 }
 
 }  // namespace psgd::cudnn

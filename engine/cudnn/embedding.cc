@@ -20,10 +20,6 @@ BufferId Values(const Context& c) {
   return c.has_in(2) ? c.lowering.Get(c.in(2), kPlainFloat).buffer : kNoBuffer;
 }
 
-const float* In(const Buffers& b, BufferId buffer) {
-  return buffer == kNoBuffer ? nullptr : static_cast<const float*>(b[buffer]);
-}
-
 }  // namespace
 
 // The table stays in fp32: a batch needs few rows, and a conversion would touch all rows.
@@ -32,10 +28,7 @@ void Lower(const Embedding&, const Context& c) {
   const TableShape shape = ShapeOf(c, c.in(1));
   const BufferId places = l.Native(c.in(0)).buffer, table = l.Get(c.in(1), kPlainFloat).buffer;
   const BufferId values = Values(c), rows = l.Put(c.out(0), l.PlainFormat()).buffer;
-  l.CallKernel([=, stream = l.stream(), type = l.type()](const Buffers& b, const Step&) {
-    return TableForward(stream, type, shape, static_cast<const int32_t*>(b[places]), In(b, values),
-                        In(b, table), b[rows]);
-  });
+  l.Run(TableForward, l.type(), shape, places, values, table, rows);
 }
 
 void Lower(const EmbeddingBackward&, const Context& c) {
@@ -51,10 +44,7 @@ void Lower(const EmbeddingBackward&, const Context& c) {
   const BufferId places = l.Native(c.in(0)).buffer, rows = l.Get(c.in(1), l.PlainFormat()).buffer;
   const BufferId values = Values(c), memory = l.Temporary(bytes);
   const BufferId table = l.Put(c.out(0), kPlainFloat).buffer;
-  l.CallKernel([=, stream = l.stream(), type = l.type()](const Buffers& b, const Step&) {
-    return TableGradient(stream, type, shape, static_cast<const int32_t*>(b[places]), In(b, values),
-                         b[rows], b[memory], bytes, static_cast<float*>(b[table]));
-  });
+  l.Run(TableGradient, l.type(), shape, places, values, rows, memory, bytes, table);
 }
 
 }  // namespace psgd::cudnn

@@ -8,9 +8,7 @@ void Lower(const KeepLargest& op, const Context& c) {
   const Shape& shape = l.shape(c.in(0));
   const int64_t rows = shape[0], columns = shape[1];
   const View x = l.Get(c.in(0), l.PlainFormat()), y = l.Put(c.out(0), l.PlainFormat());
-  l.CallKernel([=, stream = l.stream(), type = l.type()](const Buffers& b, const Step&) {
-    return KeepLargestOfRows(stream, type, op, rows, columns, b[x.buffer], b[y.buffer]);
-  });
+  l.Run(KeepLargestOfRows, l.type(), op, rows, columns, x, y);
 }
 
 }  // namespace psgd::cudnn

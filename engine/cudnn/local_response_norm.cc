@@ -3,38 +3,21 @@
 
 namespace psgd::cudnn {
 
-namespace {
-
-// Channels-last images as a matrix with a row a pixel.
-struct Pixels {
-  explicit Pixels(const Shape& x) : count(ElementCount(x) / x[1]), channels(x[1]) {}
-
-  int64_t count, channels;
-};
-
-}  // namespace
-
+// Channels-last images are a matrix with a row a pixel.
 void Lower(const LocalResponseNorm& op, const Context& c) {
   Lowering& l = c.lowering;
-  const Pixels pixels(l.shape(c.in(0)));
+  const int64_t channels = l.shape(c.in(0))[1], pixels = l.elements(c.in(0)) / channels;
   const View x = l.GetUsual(c.in(0)), y = l.PutUsual(c.out(0));
   const BufferId scale = l.PutOpaque(c.out(1), l.elements(c.in(0)) * sizeof(float));
-  l.CallKernel([=, stream = l.stream(), type = l.type()](const Buffers& b, const Step&) {
-    return ResponseNormForward(stream, type, op, pixels.count, pixels.channels, b[x.buffer],
-                               b[y.buffer], static_cast<float*>(b[scale]));
-  });
+  l.Run(ResponseNormForward, l.type(), op, pixels, channels, x, y, scale);
 }
 
 void Lower(const LocalResponseNormBackward& op, const Context& c) {
   Lowering& l = c.lowering;
-  const Pixels pixels(l.shape(c.in(0)));
+  const int64_t channels = l.shape(c.in(0))[1], pixels = l.elements(c.in(0)) / channels;
   const View x = l.GetUsual(c.in(0)), dy = l.GetUsual(c.in(2)), dx = l.PutUsual(c.out(0));
   const BufferId scale = l.Opaque(c.in(1));
-  l.CallKernel([=, forward = op.forward, stream = l.stream(), type = l.type()](const Buffers& b,
-                                                                               const Step&) {
-    return ResponseNormGradient(stream, type, forward, pixels.count, pixels.channels, b[x.buffer],
-                                static_cast<const float*>(b[scale]), b[dy.buffer], b[dx.buffer]);
-  });
+  l.Run(ResponseNormGradient, l.type(), op.forward, pixels, channels, x, scale, dy, dx);
 }
 
 }  // namespace psgd::cudnn

@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <memory>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -29,6 +30,19 @@ inline const float* In(const Buffers& b, const View& view) {
 }
 inline float* Out(const Buffers& b, const View& view) {
   return static_cast<float*>(b[view.buffer]);
+}
+
+// What a kernel gets for an argument. Where it takes a pointer, a view or a buffer stands for its
+// memory, and kNoBuffer for null.
+template <typename Parameter, typename Argument>
+Parameter ArgumentIn(const Buffers& b, const Argument& argument) {
+  if constexpr (std::is_same_v<Argument, View>) {
+    return ArgumentIn<Parameter>(b, argument.buffer);
+  } else if constexpr (std::is_pointer_v<Parameter> && std::is_same_v<Argument, BufferId>) {
+    return argument == kNoBuffer ? nullptr : static_cast<Parameter>(b[argument]);
+  } else {
+    return argument;
+  }
 }
 
 // A function that puts work on the device's stream.
@@ -102,6 +116,13 @@ class Lowering {
   void CallKernel(Kernel kernel) {
     Call([kernel = std::move(kernel)](const Buffers& buffers, const Step& step) {
       return CheckCall(kernel(buffers, step), "kernel launch");
+    });
+  }
+  // As CallKernel, for a kernel with these arguments behind the stream, see ArgumentIn.
+  template <typename... Parameters, typename... Arguments>
+  void Run(cudaError_t (*kernel)(cudaStream_t, Parameters...), Arguments... arguments) {
+    CallKernel([=, stream = stream()](const Buffers& b, const Step&) {
+      return kernel(stream, ArgumentIn<Parameters>(b, arguments)...);
     });
   }
 

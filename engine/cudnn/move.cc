@@ -65,19 +65,15 @@ void PutMove(const Context& c, const View& from, const View& to, const BlockMove
   const Move& move = *merged;
   const Type type = from.format.type;
   if (!Transposes(move)) {
-    c.lowering.CallKernel([=, stream = c.lowering.stream()](const Buffers& b, const Step&) {
-      return MoveElements(stream, type, move, b[from.buffer], b[to.buffer]);
-    });
+    c.lowering.Run(MoveElements, type, move, from, to);
     return;
   }
   // The layout conversion works in tiles, so it reads and writes whole lines.
   const ImageShape image = {.images = move.axes == 3 ? move.size[0] : 1,
                             .channels = move.size[move.axes - 1],
                             .area = move.size[move.axes - 2]};
-  c.lowering.CallKernel([=, stream = c.lowering.stream()](const Buffers& b, const Step&) {
-    return Convert(stream, image, b[from.buffer], {Layout::kPlain, type}, b[to.buffer],
-                   {Layout::kChannelsLast, type});
-  });
+  c.lowering.Run(Convert, image, from, Format{Layout::kPlain, type}, to,
+                 Format{Layout::kChannelsLast, type});
 }
 
 }  // namespace psgd::cudnn

@@ -7,10 +7,7 @@ void Lower(const Mul&, const Context& c) {
   Lowering& l = c.lowering;
   const View left = l.GetAsWritten(c.in(0)), right = l.Get(c.in(1), left.format);
   const View y = l.Put(c.out(0), left.format);
-  l.CallKernel([=, stream = l.stream(), type = l.type(), count = l.elements(c.out(0))](
-                   const Buffers& b, const Step&) {
-    return MultiplyPair(stream, type, count, b[left.buffer], b[right.buffer], b[y.buffer]);
-  });
+  l.Run(MultiplyPair, l.type(), l.elements(c.out(0)), left, right, y);
 }
 
 }  // namespace psgd::cudnn

@@ -9,9 +9,7 @@ void Lower(const Pad& op, const Context& c) {
   const Shape strides = StridesOf(l.shape(c.out(0)), x.format.layout);
   int64_t begin = 0;
   for (size_t axis = 0; axis < shape.size(); ++axis) begin += op.before[axis] * strides[axis];
-  l.CallKernel(
-      [=, value = op.value, stream = l.stream(), type = l.type(), count = l.elements(c.out(0))](
-          const Buffers& b, const Step&) { return Fill(stream, type, count, value, b[y.buffer]); });
+  l.Run(Fill, l.type(), l.elements(c.out(0)), op.value, y);
   PutMove(c, x, y,
           {.size = shape,
            .from_strides = StridesOf(shape, x.format.layout),

@@ -26,9 +26,7 @@ void Lower(const Pool& op, const Context& c) {
   const PoolShape shape = ShapeOf(op.window, l.shape(c.in(0)), l.shape(c.out(0)));
   const View x = l.GetUsual(c.in(0)), y = l.PutUsual(c.out(0));
   if (op.kind == Pool::Kind::kAverage) {
-    l.CallKernel([=, stream = l.stream(), type = l.type()](const Buffers& b, const Step&) {
-      return AveragePoolForward(stream, type, shape, b[x.buffer], b[y.buffer]);
-    });
+    l.Run(AveragePoolForward, l.type(), shape, x, y);
     return;
   }
   constexpr int64_t kMostPlaces = 65536;  // a place is a uint16
@@ -36,10 +34,7 @@ void Lower(const Pool& op, const Context& c) {
     return l.Refuse(absl::UnimplementedError("a max pool's window has more than 65536 places"));
   }
   const BufferId where = l.PutOpaque(c.out(1), l.elements(c.out(0)) * sizeof(uint16_t));
-  l.CallKernel([=, stream = l.stream(), type = l.type()](const Buffers& b, const Step&) {
-    return MaxPoolForward(stream, type, shape, b[x.buffer], b[y.buffer],
-                          static_cast<uint16_t*>(b[where]));
-  });
+  l.Run(MaxPoolForward, l.type(), shape, x, y, where);
 }
 
 void Lower(const PoolBackward& op, const Context& c) {
@@ -47,16 +42,11 @@ void Lower(const PoolBackward& op, const Context& c) {
   const PoolShape shape = ShapeOf(op.forward.window, l.shape(c.out(0)), l.shape(c.in(0)));
   const View dy = l.GetUsual(c.in(0)), dx = l.PutUsual(c.out(0));
   if (op.forward.kind == Pool::Kind::kAverage) {
-    l.CallKernel([=, stream = l.stream(), type = l.type()](const Buffers& b, const Step&) {
-      return AveragePoolGradient(stream, type, shape, b[dy.buffer], b[dx.buffer]);
-    });
+    l.Run(AveragePoolGradient, l.type(), shape, dy, dx);
     return;
   }
   const BufferId where = l.Opaque(c.in(1));
-  l.CallKernel([=, stream = l.stream(), type = l.type()](const Buffers& b, const Step&) {
-    return MaxPoolGradient(stream, type, shape, b[dy.buffer],
-                           static_cast<const uint16_t*>(b[where]), b[dx.buffer]);
-  });
+  l.Run(MaxPoolGradient, l.type(), shape, dy, where, dx);
 }
 
 }  // namespace psgd::cudnn

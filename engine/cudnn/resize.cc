@@ -12,9 +12,7 @@ void LowerResize(const Context& c, TensorId x, TensorId y, Kernel* kernel) {
   const Shape &from = l.shape(x), &to = l.shape(y);
   const ResizeShape shape = {from[0], from[1], from[2], from[3], to[2], to[3]};
   const BufferId in = l.GetUsual(c.in(0)).buffer, out = l.PutUsual(c.out(0)).buffer;
-  l.CallKernel([=, stream = l.stream(), type = l.type()](const Buffers& b, const Step&) {
-    return kernel(stream, type, shape, b[in], b[out]);
-  });
+  l.Run(kernel, l.type(), shape, in, out);
 }
 
 }  // namespace

@@ -8,11 +8,7 @@ void Lower(const RowBias&, const Context& c) {
   const int64_t width = l.elements(c.in(1));
   const View x = l.Get(c.in(0), l.PlainFormat()), bias = l.Get(c.in(1), kPlainFloat);
   const View y = l.Put(c.out(0), l.PlainFormat());
-  l.CallKernel([=, stream = l.stream(), type = l.type(), count = l.elements(c.in(0))](
-                   const Buffers& b, const Step&) {
-    return AddBias(stream, type, count, width, 1, b[x.buffer],
-                   static_cast<const float*>(b[bias.buffer]), b[y.buffer]);
-  });
+  l.Run(AddBias, l.type(), l.elements(c.in(0)), width, 1, x, bias, y);
 }
 
 void Lower(const RowBiasBackward&, const Context& c) {
@@ -23,22 +19,15 @@ void Lower(const RowBiasBackward&, const Context& c) {
 
 void AddBiasToRows(const Context& c, int64_t rows, int64_t columns, TensorId bias, const View& y) {
   Lowering& l = c.lowering;
-  const BufferId values = l.Get(bias, kPlainFloat).buffer;
-  l.CallKernel([=, stream = l.stream(), type = l.type()](const Buffers& b, const Step&) {
-    return AddBias(stream, type, rows * columns, columns, 1, b[y.buffer],
-                   static_cast<const float*>(b[values]), b[y.buffer]);
-  });
+  l.Run(AddBias, l.type(), rows * columns, columns, 1, y, l.Get(bias, kPlainFloat), y);
 }
 
 void PutColumnSums(const Context& c, int64_t rows, int64_t columns, BufferId matrix,
                    TensorId sums) {
   Lowering& l = c.lowering;
   const BufferId partial = l.Temporary(ColumnPartials(rows, columns, 1) * sizeof(float));
-  const BufferId to = l.Put(sums, kPlainFloat).buffer;
-  l.CallKernel([=, stream = l.stream(), type = l.type()](const Buffers& b, const Step&) {
-    return SumColumns(stream, type, rows, columns, b[matrix], static_cast<float*>(b[partial]),
-                      static_cast<float*>(b[to]));
-  });
+  const View to = l.Put(sums, kPlainFloat);
+  l.Run(SumColumns, l.type(), rows, columns, matrix, partial, to);
 }
 
 }  // namespace psgd::cudnn

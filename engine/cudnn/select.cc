@@ -17,12 +17,7 @@ void Lower(const Select& op, const Context& c) {
   for (std::optional<float>* number : {&made.a, &made.b}) {
     if (*number) *number = l.KeptFinite(**number);
   }
-  l.CallKernel([=, stream = l.stream(), type = l.type(), count = l.elements(c.out(0))](
-                   const Buffers& buffers, const Step&) {
-    return SelectElements(stream, type, made, count, buffers[condition.buffer],
-                          a == kNoBuffer ? nullptr : buffers[a],
-                          b == kNoBuffer ? nullptr : buffers[b], buffers[y.buffer]);
-  });
+  l.Run(SelectElements, l.type(), made, l.elements(c.out(0)), condition, a, b, y);
 }
 
 }  // namespace psgd::cudnn

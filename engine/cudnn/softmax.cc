@@ -4,43 +4,39 @@
 
 namespace psgd::cudnn {
 
+namespace {
+
+SoftmaxShape ShapeOf(const Softmax& op, const Context& c) {
+  const Shape& shape = c.lowering.shape(c.in(0));
+  return {.rows = ElementCount(shape) / shape.back(),
+          .keys = shape.back(),
+          .queries = op.causal ? shape[shape.size() - 2] : 0,
+          .stair = c.lowering.staircase(c.out(0)) ? kStair : 0,
+          .rows_each = 1,
+          .scale = op.scale};
+}
+
+}  // namespace
+
 void Lower(const Softmax& op, const Context& c) {
   Lowering& l = c.lowering;
-  const Shape& shape = l.shape(c.in(0));
-  SoftmaxShape softmax = {.rows = ElementCount(shape) / shape.back(),
-                          .keys = shape.back(),
-                          .queries = op.causal ? shape[shape.size() - 2] : 0,
-                          .stair = l.staircase(c.out(0)) ? kStair : 0,
-                          .rows_each = 1,
-                          .scale = op.scale};
+  SoftmaxShape softmax = ShapeOf(op, c);
   BufferId lengths = kNoBuffer;
   if (c.has_in(1)) {
-    softmax.rows_each = softmax.rows / shape[0];
+    softmax.rows_each = softmax.rows / l.shape(c.in(0))[0];
     lengths = l.Native(c.in(1)).buffer;
   }
   const View x = l.Get(c.in(0), l.PlainFormat()), y = l.Put(c.out(0), l.PlainFormat());
-  l.CallKernel([=, stream = l.stream(), type = l.type()](const Buffers& b, const Step&) {
-    return SoftmaxForward(stream, type, softmax, b[x.buffer],
-                          lengths == kNoBuffer ? nullptr : static_cast<const int32_t*>(b[lengths]),
-                          b[y.buffer]);
-  });
+  l.Run(SoftmaxForward, l.type(), softmax, x, lengths, y);
 }
 
 // Masked places have y = 0, so dx = 0. Backward needs no masks.
 void Lower(const SoftmaxBackward& op, const Context& c) {
   Lowering& l = c.lowering;
-  const Shape& shape = l.shape(c.in(0));
-  const SoftmaxShape softmax = {.rows = ElementCount(shape) / shape.back(),
-                                .keys = shape.back(),
-                                .queries = op.forward.causal ? shape[shape.size() - 2] : 0,
-                                .stair = l.staircase(c.out(0)) ? kStair : 0,
-                                .rows_each = 1,
-                                .scale = op.forward.scale};
+  const SoftmaxShape softmax = ShapeOf(op.forward, c);
   const View y = l.Get(c.in(0), l.PlainFormat()), dy = l.Get(c.in(1), l.PlainFormat());
   const View dx = l.Put(c.out(0), l.PlainFormat());
-  l.CallKernel([=, stream = l.stream(), type = l.type()](const Buffers& b, const Step&) {
-    return SoftmaxGradient(stream, type, softmax, b[y.buffer], b[dy.buffer], b[dx.buffer]);
-  });
+  l.Run(SoftmaxGradient, l.type(), softmax, y, dy, dx);
 }
 
 }  // namespace psgd::cudnn

@@ -21,9 +21,7 @@ void Lower(const Sum&, const Context& c) {
   }
   for (size_t i = 1; i < c.node.inputs.size(); ++i) {
     const View term = l.Get(c.in(static_cast<int>(i)), y.format);
-    l.CallKernel([=, stream = l.stream(), type = l.type()](const Buffers& b, const Step&) {
-      return AddPair(stream, type, count, b[sum.buffer], b[term.buffer], b[y.buffer]);
-    });
+    l.Run(AddPair, l.type(), count, sum, term, y);
     sum = y;
   }
 }
@@ -37,19 +35,13 @@ void LowerSumChain(const Chain& chain, const Context& c) {
   if (std::holds_alternative<Relu>(c.node.op)) {
     const View a = l.GetAsWritten(terms[0]), b = l.Get(terms[1], a.format);
     const View y = l.Put(c.out(0), a.format);
-    l.CallKernel([=, stream = l.stream(), type = l.type()](const Buffers& buffers, const Step&) {
-      return AddReluForward(stream, type, count, buffers[a.buffer], buffers[b.buffer],
-                            buffers[y.buffer]);
-    });
+    l.Run(AddReluForward, l.type(), count, a, b, y);
     return;
   }
   const View y = l.GetAsWritten(c.in(0));
   const View a = l.Get(terms[0], y.format), b = l.Get(terms[1], y.format);
   const View dx = l.Put(c.out(0), y.format);
-  l.CallKernel([=, stream = l.stream(), type = l.type()](const Buffers& buffers, const Step&) {
-    return AddReluGradient(stream, type, count, buffers[y.buffer], buffers[a.buffer],
-                           buffers[b.buffer], buffers[dx.buffer]);
-  });
+  l.Run(AddReluGradient, l.type(), count, y, a, b, dx);
 }
 
 }  // namespace psgd::cudnn

@@ -18,4 +18,11 @@ void Graph::AddNode(std::string name, Op op, std::vector<TensorId> inputs,
   nodes.push_back({std::move(name), std::move(op), std::move(inputs), std::move(outputs)});
 }
 
+TensorId Graph::AddResult(const std::string& name, Op op, std::vector<TensorId> inputs, Shape shape,
+                          Element element) {
+  const TensorId made = AddTensor(name, std::move(shape), element);
+  AddNode(name, std::move(op), std::move(inputs), {made});
+  return made;
+}
+
 }  // namespace psgd

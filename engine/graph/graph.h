@@ -68,6 +68,9 @@ struct Graph {
   TensorId AddTensor(std::string name, Shape shape, Element element = Element::kReal);
   void AddNode(std::string name, Op op, std::vector<TensorId> inputs,
                std::vector<TensorId> outputs);
+  // Adds a node and the one tensor that it makes, both with this name.
+  TensorId AddResult(const std::string& name, Op op, std::vector<TensorId> inputs, Shape shape,
+                     Element element = Element::kReal);
 
   const Shape& shape(TensorId tensor) const { return tensors[tensor].shape; }
 };

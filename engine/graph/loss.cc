@@ -1,6 +1,5 @@
 #include "engine/graph/loss.h"
 
-#include <utility>
 #include <variant>
 
 #include "engine/ops/rules.h"

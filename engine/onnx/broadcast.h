@@ -1,7 +1,6 @@
 // Broadcasting, and sums over axes, of tensors in the graph.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "engine/onnx/importer.h"

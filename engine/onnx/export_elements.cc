@@ -47,18 +47,14 @@ void Exporter::Emit(const Activation& op, const Node& node) {
       return;
     }
     case Kind::kSilu: {
-      const std::string share = Between(node, "share");
-      Add("Sigmoid", share, Ins(node), share);
-      Add("Mul", node, {In(node, 0), share});
+      Add("Mul", node, {In(node, 0), Via("Sigmoid", node, "share", Ins(node))});
       return;
     }
     case Kind::kSoftplus:
       return as("Softplus");
     case Kind::kMish: {
-      const std::string soft = Between(node, "soft"), share = Between(node, "share");
-      Add("Softplus", soft, Ins(node), soft);
-      Add("Tanh", share, {soft}, share);
-      Add("Mul", node, {In(node, 0), share});
+      const std::string soft = Via("Softplus", node, "soft", Ins(node));
+      Add("Mul", node, {In(node, 0), Via("Tanh", node, "share", {soft})});
       return;
     }
     case Kind::kClip:
@@ -86,8 +82,8 @@ void Exporter::Emit(const Activation& op, const Node& node) {
     case Kind::kAbsolute:
       return as("Abs");
     case Kind::kStep: {
-      const std::string above = Between(node, "above");
-      Add("Greater", above, {In(node, 0), Number(node, "zero", 0)}, above);
+      const std::string above =
+          Via("Greater", node, "above", {In(node, 0), Number(node, "zero", 0)});
       SetInt(Add("Cast", node, {above}), "to", TensorProto::FLOAT);
       return;
     }
@@ -95,28 +91,26 @@ void Exporter::Emit(const Activation& op, const Node& node) {
 }
 
 std::string Exporter::OfSamples(const Node& node, int64_t each, int axis, size_t rank) {
-  const std::string sizes = Between(node, "sizes"), samples = Between(node, "samples"),
-                    rows = Between(node, "rows"), shape = Between(node, "shape");
-  Add("Shape", sizes, {NameOf(model_.input)}, sizes);
-  Add("Gather", samples, {sizes, Ints(node, "first", {0})}, samples);
-  Add("Mul", rows, {samples, Ints(node, "each", {each})}, rows);
+  const std::string sizes = Via("Shape", node, "sizes", {NameOf(model_.input)});
+  const std::string samples = Via("Gather", node, "samples", {sizes, Ints(node, "first", {0})});
+  const std::string rows = Via("Mul", node, "rows", {samples, Ints(node, "each", {each})});
   const Shape before(static_cast<size_t>(axis), 1), after(rank - axis - 1, 1);
   std::vector<std::string> parts = {rows};
   if (!before.empty()) parts.insert(parts.begin(), Ints(node, "before", before));
   if (!after.empty()) parts.push_back(Ints(node, "after", after));
+  const std::string shape = Between(node, "shape");
   SetInt(Add("Concat", shape, parts, shape), "axis", 0);
   return shape;
 }
 
 // ONNX has Gelu only from opset 20 on.
 void Exporter::EmitGelu(const Node& node) {
-  const std::string x = In(node, 0), divided = Between(node, "divided"), erf = Between(node, "erf"),
-                    sum = Between(node, "sum"), product = Between(node, "product");
-  Add("Div", divided, {x, Numbers(node, "root", {}, {std::sqrt(2.0f)})}, divided);
-  Add("Erf", erf, {divided}, erf);
-  Add("Add", sum, {erf, Numbers(node, "one", {}, {1})}, sum);
-  Add("Mul", product, {x, sum}, product);
-  Add("Mul", node, {product, Numbers(node, "half", {}, {0.5f})});
+  const std::string x = In(node, 0), root = Number(node, "root", std::sqrt(2.0f));
+  const std::string divided = Via("Div", node, "divided", {x, root});
+  const std::string erf = Via("Erf", node, "erf", {divided});
+  const std::string sum = Via("Add", node, "sum", {erf, Number(node, "one", 1)});
+  const std::string product = Via("Mul", node, "product", {x, sum});
+  Add("Mul", node, {product, Number(node, "half", 0.5f)});
 }
 
 // A Gather, a sum over the axis, or the product with the matrix. A row for each sample of the batch
@@ -209,8 +203,7 @@ void Exporter::Emit(const Reshape&, const Node& node) {
 }
 
 void Exporter::Emit(const Select& op, const Node& node) {
-  const std::string above = Between(node, "above");
-  Add("Greater", above, {In(node, 0), Number(node, "zero", 0)}, above);
+  const std::string above = Via("Greater", node, "above", {In(node, 0), Number(node, "zero", 0)});
   Add("Where", node,
       {above, op.a ? Number(node, "number", *op.a) : In(node, op.place_of_a()),
        op.b ? Number(node, "otherwise", *op.b) : In(node, op.place_of_b())});

@@ -1,6 +1,4 @@
 // Layers with weights, and normalization.
-#include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include "engine/onnx/exporter.h"
@@ -19,10 +17,8 @@ void SetWindow(NodeProto* node, const Window& window) {
 }  // namespace
 
 void Exporter::Emit(const Bias&, const Node& node) {
-  const std::string column = Between(node, "column");
-  const int64_t channels = model_.graph.shape(node.inputs[1])[0];
-  Add("Reshape", column, {In(node, 1), Ints(node, "shape", {1, channels, 1, 1})}, column);
-  Add("Add", node, {In(node, 0), column});
+  const std::string shape = Ints(node, "shape", {1, model_.graph.shape(node.inputs[1])[0], 1, 1});
+  Add("Add", node, {In(node, 0), Via("Reshape", node, "column", {In(node, 1), shape})});
 }
 
 void Exporter::Emit(const Conv2d& op, const Node& node) {
@@ -56,11 +52,10 @@ void Exporter::Emit(const Embedding&, const Node& node) {
     Add("Gather", node, {In(node, 1), In(node, 0)});
     return;
   }
-  const std::string rows = Between(node, "rows"), column = Between(node, "column"),
-                    weighted = Between(node, "weighted");
-  Add("Gather", rows, {In(node, 1), In(node, 0)}, rows);
-  Add("Unsqueeze", column, {In(node, 2), Ints(node, "width", {2})}, column);
-  Add("Mul", weighted, {rows, column}, weighted);
+  const std::string rows = Via("Gather", node, "rows", {In(node, 1), In(node, 0)});
+  const std::string column =
+      Via("Unsqueeze", node, "column", {In(node, 2), Ints(node, "width", {2})});
+  const std::string weighted = Via("Mul", node, "weighted", {rows, column});
   SetInt(Add("ReduceSum", node, {weighted, Ints(node, "entries", {1})}), "keepdims", 0);
 }
 
@@ -69,18 +64,15 @@ void Exporter::Emit(const Embedding&, const Node& node) {
 void Exporter::Emit(const Lengths& op, const Node& node) {
   std::string tokens = In(node, 0);
   if (op.places < model_.graph.shape(node.inputs[0])[1]) {
-    const std::string source = Between(node, "source");
-    Add("Slice", source,
-        {tokens, Ints(node, "starts", {0}), Ints(node, "ends", {op.places}),
-         Ints(node, "axes", {1})},
-        source);
-    tokens = source;
+    tokens = Via("Slice", node, "source",
+                 {tokens, Ints(node, "starts", {0}), Ints(node, "ends", {op.places}),
+                  Ints(node, "axes", {1})});
   }
-  const std::string padding = Between(node, "padding"), ones = Between(node, "ones"),
-                    sums = Between(node, "sums");
-  Add("Equal", padding, {tokens, Ints(node, "token", {op.padding})}, padding);
+  const std::string padding =
+      Via("Equal", node, "padding", {tokens, Ints(node, "token", {op.padding})});
+  const std::string ones = Between(node, "ones");
   SetInt(Add("Cast", ones, {padding}, ones), "to", TensorProto::INT64);
-  Add("CumSum", sums, {ones, Ints(node, "axis", {1})}, sums);
+  const std::string sums = Via("CumSum", node, "sums", {ones, Ints(node, "axis", {1})});
   Add("Equal", node, {sums, Ints(node, "none", {0})});
 }
 
@@ -98,9 +90,7 @@ void Exporter::Emit(const MatMul& op, const Node& node) {
     inputs[i] = flipped;
   }
   if (op.scale != 1) {
-    const std::string scaled = Between(node, "scaled");
-    Add("Mul", scaled, {inputs[0], Numbers(node, "scale", {}, {op.scale})}, scaled);
-    inputs[0] = scaled;
+    inputs[0] = Via("Mul", node, "scaled", {inputs[0], Number(node, "scale", op.scale)});
   }
   Add("MatMul", node, inputs);
 }
@@ -131,25 +121,20 @@ std::string Exporter::AddGates(const Recurrent& op, const Node& node,
   std::vector<std::string> gates;
   for (TensorId weight : weights) {
     for (int at : order) {
-      const std::string gate = Between(node, "gate");
-      Add("Slice", gate,
-          {NameOf(weight), Ints(node, "starts", {at * rows}), Ints(node, "ends", {(at + 1) * rows}),
-           Ints(node, "axes", {0})},
-          gate);
-      gates.push_back(gate);
+      gates.push_back(Via("Slice", node, "gate",
+                          {NameOf(weight), Ints(node, "starts", {at * rows}),
+                           Ints(node, "ends", {(at + 1) * rows}), Ints(node, "axes", {0})}));
     }
   }
-  const std::string joined = Between(node, "gates"), whole = Between(node, "weight");
+  const std::string joined = Between(node, "gates");
   SetInt(Add("Concat", joined, gates, joined), "axis", 0);
-  Add("Reshape", whole, {joined, Ints(node, "shape", shape)}, whole);
-  return whole;
+  return Via("Reshape", node, "weight", {joined, Ints(node, "shape", shape)});
 }
 
 // ONNX puts time first and has an axis of directions.
 void Exporter::Emit(const Recurrent& op, const Node& node) {
   using Kind = Recurrent::Kind;
-  const std::string steps = Between(node, "steps"), all = Between(node, "all"),
-                    states = Between(node, "states");
+  const std::string steps = Between(node, "steps"), all = Between(node, "all");
   SetInts(Add("Transpose", steps, {In(node, 0)}, steps), "perm", {1, 0, 2});
   const std::string w = AddGates(op, node, {node.inputs[1]}, NameOf(node.inputs[1]));
   const std::string r = AddGates(op, node, {node.inputs[2]}, NameOf(node.inputs[2]));
@@ -161,7 +146,7 @@ void Exporter::Emit(const Recurrent& op, const Node& node) {
   if (op.kind == Kind::kRelu) {
     NewAttribute(made, "activations", AttributeProto::STRINGS)->add_strings("Relu");
   }
-  Add("Squeeze", states, {all, Ints(node, "direction", {1})}, states);
+  const std::string states = Via("Squeeze", node, "states", {all, Ints(node, "direction", {1})});
   SetInts(Add("Transpose", node, {states}), "perm", {1, 0, 2});
 }
 
@@ -194,9 +179,7 @@ void Exporter::Emit(const LocalResponseNorm& op, const Node& node) {
 void Exporter::Emit(const Softmax& op, const Node& node) {
   std::string x = In(node, 0);
   if (op.scale != 1) {
-    const std::string scaled = Between(node, "scaled");
-    Add("Mul", scaled, {x, Numbers(node, "scale", {}, {op.scale})}, scaled);
-    x = scaled;
+    x = Via("Mul", node, "scaled", {x, Number(node, "scale", op.scale)});
   }
   if (op.causal) {
     const Shape& shape = model_.graph.shape(node.inputs[0]);
@@ -206,9 +189,7 @@ void Exporter::Emit(const Softmax& op, const Node& node) {
       const bool open = i % keys <= i / keys + keys - queries;
       mask.push_back(open ? 0 : -std::numeric_limits<float>::infinity());
     }
-    const std::string masked = Between(node, "masked");
-    Add("Add", masked, {x, Numbers(node, "mask", {queries, keys}, mask)}, masked);
-    x = masked;
+    x = Via("Add", node, "masked", {x, Numbers(node, "mask", {queries, keys}, mask)});
   }
   if (node.inputs.size() == 1) {
     SetInt(Add("Softmax", node, {x}), "axis", -1);
@@ -220,11 +201,10 @@ void Exporter::Emit(const Softmax& op, const Node& node) {
   Shape spread(shape.size(), 1);
   spread.front() = -1;
   spread.back() = shape.back();
-  const std::string open = Between(node, "open"), scores = Between(node, "open_scores"),
-                    weights = Between(node, "open_weights");
-  Add("Reshape", open, {In(node, 1), Ints(node, "shape", spread)}, open);
-  Add("Where", scores, {open, x, Number(node, "least", std::numeric_limits<float>::lowest())},
-      scores);
+  const std::string open = Via("Reshape", node, "open", {In(node, 1), Ints(node, "shape", spread)});
+  const std::string least = Number(node, "least", std::numeric_limits<float>::lowest());
+  const std::string scores = Via("Where", node, "open_scores", {open, x, least});
+  const std::string weights = Between(node, "open_weights");
   SetInt(Add("Softmax", weights, {scores}, weights), "axis", -1);
   Add("Where", node, {open, weights, Number(node, "closed", 0)});
 }

@@ -1,7 +1,6 @@
 #include "engine/onnx/exporter.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "engine/graph/loss.h"

@@ -5,7 +5,6 @@
 #include <set>
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "common/status.h"
@@ -70,6 +69,13 @@ class Exporter {
   }
   // A value between the nodes that one op becomes.
   std::string Between(const Node& node, const char* what) { return Unique(node.name + "." + what); }
+  // Adds such a node, and returns the name of its output.
+  std::string Via(const char* op, const Node& node, const char* what,
+                  const std::vector<std::string>& inputs) {
+    const std::string name = Between(node, what);
+    Add(op, name, inputs, name);
+    return name;
+  }
   std::string In(const Node& node, size_t i) const { return names_.at(node.inputs[i]); }
   std::vector<std::string> Ins(const Node& node) const;
   std::string Out(const Node& node) { return NameOf(node.outputs[0]); }

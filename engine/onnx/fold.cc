@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
-#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "engine/onnx/attributes.h"

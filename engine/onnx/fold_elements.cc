@@ -1,10 +1,8 @@
 // Ops element by element, reductions, and ranges of numbers.
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <map>
 
-#include "absl/strings/str_cat.h"
 #include "engine/onnx/attributes.h"
 #include "engine/onnx/fold.h"
 

@@ -1,10 +1,8 @@
 // Arithmetic with broadcasting, comparisons, masks, and reductions.
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <limits>
 
-#include "absl/strings/str_cat.h"
 #include "engine/onnx/attributes.h"
 #include "engine/onnx/broadcast.h"
 #include "engine/onnx/fold.h"

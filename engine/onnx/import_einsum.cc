@@ -1,7 +1,6 @@
 // Products of tensors over named axes.
 #include <algorithm>
 #include <cctype>
-#include <numeric>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"

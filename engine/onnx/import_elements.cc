@@ -1,5 +1,4 @@
 // Activations, softmax, and casts.
-#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numeric>

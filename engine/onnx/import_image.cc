@@ -1,6 +1,5 @@
 // Convolutions, pools and other ops on images. Sequences N C L are images of one row.
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <utility>
 

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "absl/strings/str_cat.h"
 #include "engine/onnx/attributes.h"
 #include "engine/onnx/fold.h"
 #include "engine/onnx/importer.h"

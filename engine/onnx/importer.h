@@ -2,7 +2,6 @@
 // values that do not depend on the input (shapes, masks). Trained values become parameters.
 #pragma once
 
-#include <functional>
 #include <map>
 #include <optional>
 #include <set>

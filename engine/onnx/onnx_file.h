@@ -4,7 +4,6 @@
 
 #include <map>
 #include <string>
-#include <vector>
 
 #include "common/status.h"
 #include "engine/onnx/array.h"

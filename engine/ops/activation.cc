@@ -13,9 +13,7 @@ absl::StatusOr<TensorId> AddActivation(Graph* graph, const std::string& name, co
     return InvalidArgumentError(name, ": cannot clip to at least ", op.alpha, " and at most ",
                                 op.beta);
   }
-  const TensorId y = graph->AddTensor(name, graph->shape(x));
-  graph->AddNode(name, op, {x}, {y});
-  return y;
+  return graph->AddResult(name, op, {x}, graph->shape(x));
 }
 
 void AddGradient(const Activation& op, const Node& node, GradientTape* tape) {

@@ -15,9 +15,8 @@ absl::StatusOr<TensorId> AddAdaptiveAveragePool(Graph* graph, const std::string&
     const Extent part(static_cast<int>(in[2] / size.height), static_cast<int>(in[3] / size.width));
     return AddPool(graph, name, {Pool::Kind::kAverage, {.kernel = part, .stride = part}}, x);
   }
-  const TensorId y = graph->AddTensor(name, {in[0], in[1], size.height, size.width});
-  graph->AddNode(name, AdaptiveAveragePool{}, {x}, {y});
-  return y;
+  return graph->AddResult(name, AdaptiveAveragePool{}, {x},
+                          {in[0], in[1], size.height, size.width});
 }
 
 void AddGradient(const AdaptiveAveragePool&, const Node& node, GradientTape* tape) {

@@ -51,10 +51,8 @@ absl::StatusOr<TensorId> AddAxisMap(Graph* graph, const std::string& name, int a
                                 " does not fit axis ", axis, " of ", ShapeText(shape));
   }
   shape[axis] = matrix.rows();
-  const TensorId y = graph->AddTensor(name, shape);
   const AxisMap op = {axis, std::make_shared<const AxisMatrix>(std::move(matrix))};
-  graph->AddNode(name, op, {x}, {y});
-  return y;
+  return graph->AddResult(name, op, {x}, shape);
 }
 
 void AddGradient(const AxisMap& op, const Node& node, GradientTape* tape) {

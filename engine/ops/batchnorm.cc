@@ -44,9 +44,8 @@ absl::StatusOr<TensorId> AddBatchNormInference(Graph* graph, const std::string& 
                                                const BatchNormInference& op, TensorId x,
                                                const BatchNormParameters& p) {
   PSGD_RETURN_IF_ERROR(CheckBatchNorm(*graph, name, x, p));
-  const TensorId y = graph->AddTensor(name, graph->shape(x));
-  graph->AddNode(name, op, {x, p.gamma, p.beta, p.running_mean, p.running_var}, {y});
-  return y;
+  return graph->AddResult(name, op, {x, p.gamma, p.beta, p.running_mean, p.running_var},
+                          graph->shape(x));
 }
 
 void AddGradient(const BatchNorm& op, const Node& node, GradientTape* tape) {

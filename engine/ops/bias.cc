@@ -10,9 +10,7 @@ absl::StatusOr<TensorId> AddBias(Graph* graph, const std::string& name, TensorId
     return InvalidArgumentError(name, ": a bias of ", ShapeText(graph->shape(bias)),
                                 " does not fit ", ShapeText(in));
   }
-  const TensorId y = graph->AddTensor(name, in);
-  graph->AddNode(name, Bias{}, {x, bias}, {y});
-  return y;
+  return graph->AddResult(name, Bias{}, {x, bias}, in);
 }
 
 void AddGradient(const Bias&, const Node& node, GradientTape* tape) {

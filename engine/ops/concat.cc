@@ -21,9 +21,7 @@ absl::StatusOr<TensorId> AddConcat(Graph* graph, const std::string& name, const 
     }
     whole[op.axis] += graph->shape(part)[op.axis];
   }
-  const TensorId y = graph->AddTensor(name, whole);
-  graph->AddNode(name, op, std::move(parts), {y});
-  return y;
+  return graph->AddResult(name, op, std::move(parts), whole);
 }
 
 void AddGradient(const Concat& op, const Node& node, GradientTape* tape) {

@@ -9,9 +9,7 @@ absl::StatusOr<TensorId> AddConstant(Graph* graph, const std::string& name, cons
   if (ElementCount(shape) != static_cast<int64_t>(op.values->size())) {
     return InvalidArgumentError(name, ": ", op.values->size(), " values for ", ShapeText(shape));
   }
-  const TensorId y = graph->AddTensor(name, std::move(shape));
-  graph->AddNode(name, op, {}, {y});
-  return y;
+  return graph->AddResult(name, op, {}, std::move(shape));
 }
 
 }  // namespace psgd

@@ -19,11 +19,9 @@ absl::StatusOr<TensorId> AddConv2d(Graph* graph, const std::string& name, const 
   }
   const auto image = SlideOver(op.window, in[2], in[3]);
   if (!image.ok()) return Annotate(image.status(), name);
-  const TensorId y = graph->AddTensor(name, {in[0], w[0], image->height, image->width});
   std::vector<TensorId> inputs = {x, weight};
   if (bias != kNoTensor) inputs.push_back(bias);
-  graph->AddNode(name, op, std::move(inputs), {y});
-  return y;
+  return graph->AddResult(name, op, std::move(inputs), {in[0], w[0], image->height, image->width});
 }
 
 absl::StatusOr<TensorId> AddConvTranspose2d(Graph* graph, const std::string& name, const Conv2d& op,
@@ -52,8 +50,7 @@ absl::StatusOr<TensorId> AddConvTranspose2d(Graph* graph, const std::string& nam
         name, ": no image of ", out[2], "x", out[3], " is convolved to ", ShapeText(in),
         "; output padding is below the stride, and padding leaves something of the image");
   }
-  const TensorId y = graph->AddTensor(name, out);
-  graph->AddNode(name, Conv2dBackwardData{op}, {weight, x}, {y});
+  const TensorId y = graph->AddResult(name, Conv2dBackwardData{op}, {weight, x}, out);
   return bias == kNoTensor ? y : AddBias(graph, name + ".biased", y, bias);
 }
 

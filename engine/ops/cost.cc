@@ -4,7 +4,6 @@
 
 #include <cstdlib>
 #include <memory>
-#include <type_traits>
 #include <typeinfo>
 #include <variant>
 

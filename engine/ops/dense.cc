@@ -18,11 +18,9 @@ absl::StatusOr<TensorId> AddDense(Graph* graph, const std::string& name, TensorI
     return InvalidArgumentError(name, ": a bias of ", ShapeText(graph->shape(bias)), " for ", w[0],
                                 " outputs");
   }
-  const TensorId y = graph->AddTensor(name, {in[0], w[0]});
   std::vector<TensorId> inputs = {x, weight};
   if (bias != kNoTensor) inputs.push_back(bias);
-  graph->AddNode(name, Dense{}, std::move(inputs), {y});
-  return y;
+  return graph->AddResult(name, Dense{}, std::move(inputs), {in[0], w[0]});
 }
 
 void AddGradient(const Dense& op, const Node& node, GradientTape* tape) {

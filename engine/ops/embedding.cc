@@ -14,9 +14,7 @@ absl::StatusOr<TensorId> AddEmbedding(Graph* graph, const std::string& name, Ten
                                 ShapeText(table), "; indices are int32, tables have two axes");
   }
   shape.push_back(table[1]);
-  const TensorId y = graph->AddTensor(name, std::move(shape));
-  graph->AddNode(name, Embedding{}, {index, weight}, {y});
-  return y;
+  return graph->AddResult(name, Embedding{}, {index, weight}, std::move(shape));
 }
 
 absl::StatusOr<TensorId> AddEmbeddingBag(Graph* graph, const std::string& name, TensorId index,
@@ -30,9 +28,7 @@ absl::StatusOr<TensorId> AddEmbeddingBag(Graph* graph, const std::string& name, 
                                 ShapeText(graph->shape(value)),
                                 "; all have two axes, indices are int32, and each has a value");
   }
-  const TensorId y = graph->AddTensor(name, {entries[0], table[1]});
-  graph->AddNode(name, Embedding{}, {index, weight, value}, {y});
-  return y;
+  return graph->AddResult(name, Embedding{}, {index, weight, value}, {entries[0], table[1]});
 }
 
 void AddGradient(const Embedding&, const Node& node, GradientTape* tape) {

@@ -12,9 +12,7 @@ absl::StatusOr<TensorId> AddLengths(Graph* graph, const std::string& name, const
     return InvalidArgumentError(name, ": ", ShapeText(in), " are not rows of ", op.places,
                                 " tokens or more");
   }
-  const TensorId y = graph->AddTensor(name, {in[0]}, Element::kInt32);
-  graph->AddNode(name, op, {x}, {y});
-  return y;
+  return graph->AddResult(name, op, {x}, {in[0]}, Element::kInt32);
 }
 
 }  // namespace psgd

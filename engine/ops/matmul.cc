@@ -31,9 +31,7 @@ absl::StatusOr<TensorId> AddMatMul(Graph* graph, const std::string& name, const 
   Shape shape = left;
   shape[shape.size() - 2] = SizeOf(left, op.transpose_a).rows;
   shape.back() = SizeOf(right, op.transpose_b).columns;
-  const TensorId y = graph->AddTensor(name, std::move(shape));
-  graph->AddNode(name, op, {a, b}, {y});
-  return y;
+  return graph->AddResult(name, op, {a, b}, std::move(shape));
 }
 
 // y = s A B gives dA = s dy B^T and dB = s A^T dy. If a is A^T, its gradient is dA transposed.

@@ -9,9 +9,7 @@ absl::StatusOr<TensorId> AddMul(Graph* graph, const std::string& name, TensorId 
     return InvalidArgumentError(name, ": cannot multiply ", ShapeText(graph->shape(a)), " and ",
                                 ShapeText(graph->shape(b)));
   }
-  const TensorId y = graph->AddTensor(name, graph->shape(a));
-  graph->AddNode(name, Mul{}, {a, b}, {y});
-  return y;
+  return graph->AddResult(name, Mul{}, {a, b}, graph->shape(a));
 }
 
 void AddGradient(const Mul&, const Node& node, GradientTape* tape) {

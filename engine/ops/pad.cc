@@ -16,9 +16,7 @@ absl::StatusOr<TensorId> AddPad(Graph* graph, const std::string& name, const Pad
     return InvalidArgumentError(name, ": cannot pad ", ShapeText(graph->shape(x)), " by ",
                                 ShapeText(op.before), " and ", ShapeText(after));
   }
-  const TensorId y = graph->AddTensor(name, shape);
-  graph->AddNode(name, op, {x}, {y});
-  return y;
+  return graph->AddResult(name, op, {x}, shape);
 }
 
 void AddGradient(const Pad& op, const Node& node, GradientTape* tape) {

@@ -5,9 +5,7 @@
 namespace psgd {
 
 absl::StatusOr<TensorId> AddRelu(Graph* graph, const std::string& name, TensorId x) {
-  const TensorId y = graph->AddTensor(name, graph->shape(x));
-  graph->AddNode(name, Relu{}, {x}, {y});
-  return y;
+  return graph->AddResult(name, Relu{}, {x}, graph->shape(x));
 }
 
 void AddGradient(const Relu&, const Node& node, GradientTape* tape) {

@@ -10,9 +10,7 @@ absl::StatusOr<TensorId> AddReshape(Graph* graph, const std::string& name, Tenso
     return InvalidArgumentError(name, ": cannot reshape ", ShapeText(graph->shape(x)), " to ",
                                 ShapeText(shape));
   }
-  const TensorId y = graph->AddTensor(name, std::move(shape));
-  graph->AddNode(name, Reshape{}, {x}, {y});
-  return y;
+  return graph->AddResult(name, Reshape{}, {x}, std::move(shape));
 }
 
 void AddGradient(const Reshape&, const Node& node, GradientTape* tape) {

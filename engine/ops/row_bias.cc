@@ -14,9 +14,7 @@ absl::StatusOr<TensorId> AddRowBias(Graph* graph, const std::string& name, Tenso
     return InvalidArgumentError(name, ": ", ShapeText(b), " are not the last axes of ",
                                 ShapeText(in));
   }
-  const TensorId y = graph->AddTensor(name, in);
-  graph->AddNode(name, RowBias{}, {x, bias}, {y});
-  return y;
+  return graph->AddResult(name, RowBias{}, {x, bias}, in);
 }
 
 void AddGradient(const RowBias&, const Node& node, GradientTape* tape) {

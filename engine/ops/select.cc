@@ -16,9 +16,7 @@ absl::StatusOr<TensorId> AddSelect(Graph* graph, const std::string& name, const 
                                 ShapeText(graph->shape(input)), " by a condition of ",
                                 ShapeText(shape));
   }
-  const TensorId y = graph->AddTensor(name, shape);
-  graph->AddNode(name, op, std::move(inputs), {y});
-  return y;
+  return graph->AddResult(name, op, std::move(inputs), shape);
 }
 
 void AddGradient(const Select& op, const Node& node, GradientTape* tape) {

@@ -13,9 +13,7 @@ absl::StatusOr<TensorId> AddSlice(Graph* graph, const std::string& name, const S
                                 op.begin, " on along axis ", op.axis);
   }
   shape[op.axis] = length;
-  const TensorId y = graph->AddTensor(name, shape);
-  graph->AddNode(name, op, {x}, {y});
-  return y;
+  return graph->AddResult(name, op, {x}, shape);
 }
 
 void AddGradient(const Slice& op, const Node& node, GradientTape* tape) {

@@ -21,9 +21,7 @@ absl::StatusOr<TensorId> AddSoftmax(Graph* graph, const std::string& name, const
     }
     inputs.push_back(lengths);
   }
-  const TensorId y = graph->AddTensor(name, in);
-  graph->AddNode(name, op, std::move(inputs), {y});
-  return y;
+  return graph->AddResult(name, op, std::move(inputs), in);
 }
 
 void AddGradient(const Softmax& op, const Node& node, GradientTape* tape) {

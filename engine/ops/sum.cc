@@ -14,9 +14,7 @@ absl::StatusOr<TensorId> AddSum(Graph* graph, const std::string& name,
                                   ShapeText(graph->shape(term)));
     }
   }
-  const TensorId y = graph->AddTensor(name, shape);
-  graph->AddNode(name, Sum{}, std::move(terms), {y});
-  return y;
+  return graph->AddResult(name, Sum{}, std::move(terms), shape);
 }
 
 void AddGradient(const Sum&, const Node& node, GradientTape* tape) {

@@ -20,9 +20,7 @@ absl::StatusOr<TensorId> AddTranspose(Graph* graph, const std::string& name, con
   }
   Shape shape;
   for (int axis : op.permutation) shape.push_back(in[axis]);
-  const TensorId y = graph->AddTensor(name, std::move(shape));
-  graph->AddNode(name, op, {x}, {y});
-  return y;
+  return graph->AddResult(name, op, {x}, std::move(shape));
 }
 
 void AddGradient(const Transpose& op, const Node& node, GradientTape* tape) {

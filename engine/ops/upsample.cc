@@ -10,9 +10,7 @@ absl::StatusOr<TensorId> AddUpsample(Graph* graph, const std::string& name, cons
   if (in.size() != 4 || op.factor < 1) {
     return InvalidArgumentError(name, ": cannot upsample ", ShapeText(in), " by ", op.factor);
   }
-  const TensorId y = graph->AddTensor(name, {in[0], in[1], in[2] * op.factor, in[3] * op.factor});
-  graph->AddNode(name, op, {x}, {y});
-  return y;
+  return graph->AddResult(name, op, {x}, {in[0], in[1], in[2] * op.factor, in[3] * op.factor});
 }
 
 void AddGradient(const Upsample& op, const Node& node, GradientTape* tape) {

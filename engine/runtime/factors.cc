@@ -3,7 +3,6 @@
 #include <map>
 #include <utility>
 #include <variant>
-#include <vector>
 
 namespace psgd {
 

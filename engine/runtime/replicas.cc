@@ -5,7 +5,6 @@
 #include <cstring>
 #include <limits>
 #include <optional>
-#include <string>
 #include <utility>
 
 #include "engine/runtime/backend.h"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <string>
-#include <utility>
 
 #include "experiment/config/config_yaml.h"
 #include "experiment/config/schema.h"

@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/string_view.h"
 #include "common/status.h"
 #include "proto/codec_config.pb.h"
 

@@ -2,9 +2,7 @@
 
 #include <csignal>
 #include <utility>
-#include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "experiment/launch/program_dir.h"
 #include "experiment/launch/server_event.h"
 

@@ -206,7 +206,7 @@ absl::Status LocalCluster::StartFirstServer() {
 
 absl::Status LocalCluster::NoRecord() const {
   const std::string server_dir = RunDir(run_dir_).ServerDir();
-  const bool own = HasEtcdData(server_dir) || FileExists(EtcdFolder(server_dir) + ".log");
+  const bool own = HasEtcdData(server_dir) || FileExists(EtcdLog(EtcdFolder(server_dir)));
   if (!own) {
     return FailedPreconditionError("the journals of ", run_dir_,
                                    " go further than its checkpoints, and need the etcd that the "

@@ -161,6 +161,8 @@ absl::StatusOr<std::string> LocalEtcd::KeepRunning() {
                                : absl::StrCat("; ", launched.message()));
 }
 
+std::string LocalEtcd::LogFile() const { return EtcdLog(folder_); }
+
 void LocalEtcd::DropEarlier() {
   std::error_code ignored;
   fs::remove_all(Aside(), ignored);

@@ -52,7 +52,7 @@ class LocalEtcd {
   // `log_begins`: where the log of this process begins in its file.
   bool WaitReady(size_t log_begins, int most_stops);
   bool Stopped(int most_stops) const { return stops_ != nullptr && *stops_ > most_stops; }
-  std::string LogFile() const { return folder_ + ".log"; }
+  std::string LogFile() const;
   std::string EarlierLogFile() const { return folder_ + ".old"; }
   std::string Aside() const { return folder_ + ".before"; }  // the place of earlier data
 

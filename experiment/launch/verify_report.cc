@@ -396,7 +396,7 @@ absl::StatusOr<VerifiedRun> VerifyRun(const std::string& run_dir) {
   run.joined = !servers.leader.empty() ||
                (!FileExists(folder + "/coordinator") && !absl::IsNotFound(server.status()) &&
                 !(server.ok() && server->keeps_run()));
-  run.own_etcd = FileExists(EtcdFolder(store.root()) + ".log");  // it goes when the run is over
+  run.own_etcd = FileExists(EtcdLog(EtcdFolder(store.root())));
   const auto config = LoadConfig(RunDir(run_dir).ConfigFile());
   const bool memory = config.ok() && !HasJournal(*config);
   if (memory && !run.joined) return run;

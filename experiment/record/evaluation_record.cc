@@ -22,18 +22,12 @@ EvalResult EvaluationOf(const Record& record) {
   result.set_loss(NumberIn(record, "loss"));
   result.set_samples(static_cast<uint64_t>(NumberIn(record, "samples")));
   result.set_seconds(NumberIn(record, "took"));
-  const auto measures = record.find("measures");
-  if (measures == record.end() || !measures->is_object()) return result;
-  for (const auto& [name, value] : measures->items()) {
-    if (value.is_number()) (*result.mutable_measures())[name] = value.get<double>();
-  }
+  for (const auto& [name, value] : MeasuresIn(record)) (*result.mutable_measures())[name] = value;
   return result;
 }
 
 std::map<std::string, double> MeasuresOf(const EvalResult& result) {
-  std::map<std::string, double> measures;
-  for (const auto& [name, value] : result.measures()) measures[name] = value;
-  return measures;
+  return {result.measures().begin(), result.measures().end()};
 }
 
 Score ScoreOf(const EvalResult& result) {

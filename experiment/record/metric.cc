@@ -93,14 +93,7 @@ Score ScoreOf(const std::optional<double>& accuracy,
 }
 
 std::vector<Score> ScoresIn(const Record& evaluation) {
-  std::map<std::string, double> measures;
-  if (const auto found = evaluation.find("measures");
-      found != evaluation.end() && found->is_object()) {
-    for (const auto& [name, value] : found->items()) {
-      if (value.is_number()) measures[name] = value.get<double>();
-    }
-  }
-  return ScoresOf(NumberIn(evaluation, "accuracy"), measures);
+  return ScoresOf(NumberIn(evaluation, "accuracy"), MeasuresIn(evaluation));
 }
 
 }  // namespace psgd

@@ -122,14 +122,12 @@ double LastSeconds(const std::string& path) {
 
 double TotalSeconds(const std::string& path) {
   if (!CheckRegularFile(path).ok()) return 0;
-  constexpr std::string_view kSeconds = "\"seconds\":";
   std::ifstream file(path, std::ios::binary);
   std::string line;
   double before = 0, last = 0;
   while (std::getline(file, line) && !file.eof()) {
-    const size_t at = line.find(kSeconds);
-    if (at == std::string::npos) continue;
-    const double seconds = std::strtod(line.c_str() + at + kSeconds.size(), nullptr);
+    const double seconds = SecondsIn(line);
+    if (seconds < 0) continue;
     if (seconds < last) before += last;
     last = seconds;
   }
@@ -139,6 +137,22 @@ double TotalSeconds(const std::string& path) {
 double NumberIn(const Record& record, const char* key) {
   const auto found = record.find(key);
   return found != record.end() && found->is_number() ? found->get<double>() : 0;
+}
+
+std::map<std::string, double> MeasuresIn(const Record& evaluation) {
+  std::map<std::string, double> measures;
+  const auto found = evaluation.find("measures");
+  if (found == evaluation.end() || !found->is_object()) return measures;
+  for (const auto& [name, value] : found->items()) {
+    if (value.is_number()) measures[name] = value.get<double>();
+  }
+  return measures;
+}
+
+double SecondsIn(const std::string& line) {
+  constexpr std::string_view kSeconds = "\"seconds\":";
+  const size_t at = line.find(kSeconds);
+  return at == std::string::npos ? -1 : std::strtod(line.c_str() + at + kSeconds.size(), nullptr);
 }
 
 }  // namespace psgd

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -55,5 +56,9 @@ double TotalSeconds(const std::string& path);
 
 // Returns zero if the record has no such number.
 double NumberIn(const Record& record, const char* key);
+// The numbers in "measures" of the record of an evaluation.
+std::map<std::string, double> MeasuresIn(const Record& evaluation);
+// The seconds in a line of a file, without parsing it; negative: none.
+double SecondsIn(const std::string& line);
 
 }  // namespace psgd

@@ -5,7 +5,6 @@
 #include <memory>
 #include <string>
 
-#include "absl/strings/string_view.h"
 #include "common/status.h"
 
 namespace psgd {

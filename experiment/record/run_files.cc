@@ -1,7 +1,6 @@
 #include "experiment/record/run_files.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <filesystem>
 #include <set>
 

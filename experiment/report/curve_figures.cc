@@ -77,10 +77,7 @@ std::vector<MeanPoint> MeanCurve(const ReportRuns& report, const ReportGroup& gr
 
 // The area of one standard deviation around the curve.
 PlotSeries Band(const std::vector<MeanPoint>& curve, const std::string& css_class) {
-  PlotSeries band;
-  band.css_class = css_class;
-  band.shape = -1;
-  band.band = true;
+  PlotSeries band = {.css_class = css_class, .shape = -1, .band = true};
   for (const MeanPoint& point : curve)
     band.points.push_back({point.spent, point.gained.mean + point.gained.spread});
   for (auto point = curve.rbegin(); point != curve.rend(); ++point)
@@ -98,12 +95,9 @@ void AddCurve(const Shown& shown, bool faint, const Scale& x, const SeriesStyle&
               const Gained& gained, XyPlot* plot) {
   const ReportGroup& group = *shown.group;
   const std::vector<MeanPoint>& curve = shown.curve;
-  PlotSeries line, marks;
-  line.css_class = marks.css_class = style.ColorOf(group);
-  line.shape = -1;
-  line.line = true;
-  line.faint = faint;
-  marks.shape = style.ShapeOf(group);
+  const std::string color = style.ColorOf(group);
+  PlotSeries line = {.css_class = color, .shape = -1, .line = true, .faint = faint};
+  PlotSeries marks = {.css_class = color, .shape = style.ShapeOf(group)};
   bool spreads = false;
   double next = INFINITY;  // the place of the next marker; the last evaluation has one
   for (auto point = curve.rbegin(); point != curve.rend(); ++point) {

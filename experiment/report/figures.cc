@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -109,12 +108,7 @@ int SeriesStyle::ShapeOf(const ReportGroup& group) const {
 std::vector<PlotSeries> SeriesStyle::Legend(bool line) const {
   std::vector<PlotSeries> legend;
   const auto add = [&](const std::string& name, const std::string& color, int shape) {
-    PlotSeries series;
-    series.name = name;
-    series.css_class = color;
-    series.shape = line ? -1 : shape;
-    series.line = line;
-    legend.push_back(std::move(series));
+    legend.push_back({.name = name, .css_class = color, .shape = line ? -1 : shape, .line = line});
   };
   if (twins_) add("dense, synchronous (twin)", "ink", Svg::kStar);
   for (size_t i = 0; i < colors_.values.size(); ++i) {

@@ -1,7 +1,6 @@
 // The figures of a report, each with its data.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -62,20 +61,10 @@ std::string CsvNumber(double value);
 
 // ---- one file per kind; empty: no data for it
 using MadeFigures = std::vector<Figure>;
-MadeFigures MetricFigures(const ReportRuns& report, const std::vector<ReportGroup>& groups,
-                          const SeriesStyle& style, const FigureOptions& options);
-MadeFigures CurveFigures(const ReportRuns& report, const std::vector<ReportGroup>& groups,
-                         const SeriesStyle& style, const FigureOptions& options);
-MadeFigures LearningFigures(const ReportRuns& report, const std::vector<ReportGroup>& groups,
-                            const SeriesStyle& style, const FigureOptions& options);
-MadeFigures TimeFigures(const ReportRuns& report, const std::vector<ReportGroup>& groups,
-                        const SeriesStyle& style, const FigureOptions& options);
-MadeFigures ScalingFigures(const ReportRuns& report, const std::vector<ReportGroup>& groups,
-                           const SeriesStyle& style, const FigureOptions& options);
-MadeFigures AxisFigures(const ReportRuns& report, const std::vector<ReportGroup>& groups,
-                        const SeriesStyle& style, const FigureOptions& options);
-MadeFigures StalenessFigures(const ReportRuns& report, const std::vector<ReportGroup>& groups,
-                             const SeriesStyle& style, const FigureOptions& options);
+using FigureMaker = MadeFigures(const ReportRuns& report, const std::vector<ReportGroup>& groups,
+                                const SeriesStyle& style, const FigureOptions& options);
+FigureMaker MetricFigures, CurveFigures, LearningFigures, TimeFigures, ScalingFigures, AxisFigures,
+    StalenessFigures;
 
 // The points that no other point beats in both cost and gain, by rising cost. Costs within half a
 // percent count as equal.

@@ -1,7 +1,6 @@
 // Groups of runs that differ only in their seeds. Repeats of a seed count once, with their mean.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 

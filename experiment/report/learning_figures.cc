@@ -233,10 +233,8 @@ class LearningFigure {
  private:
   void DrawFit(const LearningCurve& fit, const std::vector<MeasuredError>& points,
                const std::string& css_class) {
-    PlotSeries line, band;
-    line.css_class = band.css_class = css_class;
-    line.shape = band.shape = -1;
-    line.line = band.band = true;
+    PlotSeries line = {.css_class = css_class, .shape = -1, .line = true};
+    PlotSeries band = {.css_class = css_class, .shape = -1, .band = true};
     double lowest = fit.law().ErrorAt(points.back().size * kBeyond), highest = 0;
     for (const auto& [size, error] : points) {
       if (error.mean > 0) lowest = std::min(lowest, error.mean);

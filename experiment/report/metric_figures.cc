@@ -50,9 +50,7 @@ std::optional<Figure> AgainstBytes(const Metric& metric, const std::vector<Repor
   for (size_t i = 0; i < shown.size(); ++i) {
     const ReportGroup& group = *shown[i];
     const bool best = std::count(front.begin(), front.end(), i) > 0;
-    PlotSeries series;
-    series.css_class = style.ColorOf(group);
-    series.shape = style.ShapeOf(group);
+    PlotSeries series = {.css_class = style.ColorOf(group), .shape = style.ShapeOf(group)};
     PlotPoint point{
         points[i].first, points[i].second, group.score.spread, "", best ? group.label : "", best};
     point.tip = absl::StrCat(group.label, ": ", metric.Text(group.score.mean), " with ",
@@ -63,11 +61,7 @@ std::optional<Figure> AgainstBytes(const Metric& metric, const std::vector<Repor
                     CsvNumber(group.score.spread), absl::StrCat(group.score.count),
                     best ? "yes" : "no"});
   }
-  PlotSeries line;
-  line.name = "Pareto front";
-  line.css_class = "front";
-  line.shape = -1;
-  line.line = true;
+  PlotSeries line = {.name = "Pareto front", .css_class = "front", .shape = -1, .line = true};
   for (const size_t index : front)
     line.points.push_back({points[index].first, points[index].second});
   plot.below.push_back(std::move(line));
@@ -115,11 +109,10 @@ std::optional<Figure> AgainstTime(const ReportRuns& report, const std::vector<Re
           continue;
         }
         ++curves;
-        PlotSeries series;
-        series.css_class = style.ColorOf(group);
-        series.shape = run.data.curve.size() == 1 ? 0 : -1;
-        series.line = true;
-        series.faint = !twins && groups.size() > 12;
+        PlotSeries series = {.css_class = style.ColorOf(group),
+                             .shape = run.data.curve.size() == 1 ? 0 : -1,
+                             .line = true,
+                             .faint = !twins && groups.size() > 12};
         for (const CurvePoint& point : run.data.curve) {
           series.points.push_back({point.seconds, point.score.value, 0,
                                    absl::StrCat(run.label, ", seed ", run.seed), "", false});

@@ -1,7 +1,6 @@
 // Draws the kinds of plots in reports.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,8 +19,8 @@ struct PlotPoint {
 };
 
 struct PlotSeries {
-  std::string name;  // in the legend; empty: not in the legend
-  std::vector<PlotPoint> points;
+  std::string name = {};  // in the legend; empty: not in the legend
+  std::vector<PlotPoint> points = {};
   std::string css_class = "c0";
   int shape = 0;  // of the markers; -1: no markers
   bool line = false;

@@ -1,8 +1,6 @@
 #include "experiment/report/run_data.h"
 
 #include <algorithm>
-#include <cmath>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
@@ -17,14 +15,6 @@ namespace {
 
 constexpr char kProgress[] = "{\"kind\":\"progress\"";
 constexpr double kSameEpoch = 1e-9;
-constexpr char kSeconds[] = "\"seconds\":";
-
-// Reads the seconds without parsing the record; negative: none.
-double SecondsIn(const std::string& line) {
-  const size_t at = line.find(kSeconds);
-  return at == std::string::npos ? -1
-                                 : std::strtod(line.c_str() + at + sizeof kSeconds - 1, nullptr);
-}
 
 std::vector<uint64_t> CountsIn(const Record& record, const char* key) {
   std::vector<uint64_t> counts;

@@ -152,11 +152,7 @@ class ScalingFigure {
   }
   template <typename Of>
   PlotSeries Ideal(Of value_at) const {
-    PlotSeries ideal;
-    ideal.name = "ideal";
-    ideal.css_class = "ideal";
-    ideal.shape = -1;
-    ideal.line = true;
+    PlotSeries ideal = {.name = "ideal", .css_class = "ideal", .shape = -1, .line = true};
     for (const double count : counts_) ideal.points.push_back({count, value_at(count)});
     return ideal;
   }

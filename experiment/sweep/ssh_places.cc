@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <set>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"

@@ -6,7 +6,6 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "common/first_measure.h"
 #include "experiment/launch/local_run.h"
 #include "experiment/launch/resume_advice.h"

@@ -1,7 +1,6 @@
 // The gRPC transport: each connection is one bidirectional stream of wire-format messages.
 #pragma once
 
-#include <memory>
 #include <string>
 #include <vector>
 

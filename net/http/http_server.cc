@@ -13,7 +13,6 @@
 #include <thread>
 #include <unordered_map>
 
-#include "absl/strings/str_cat.h"
 #include "net/address.h"
 #include "net/http/http_connection.h"
 #include "net/http/http_mailbox.h"

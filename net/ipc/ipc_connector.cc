@@ -3,8 +3,6 @@
 #include <sys/epoll.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <utility>
 
 #include "net/address.h"

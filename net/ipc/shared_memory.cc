@@ -6,7 +6,6 @@
 
 #include <cerrno>
 #include <cstring>
-#include <string>
 
 #include "common/open_files.h"
 

@@ -110,6 +110,7 @@ bool CoordinatorIsMissing(const std::string& server_dir) {
 }
 
 std::string EtcdFolder(const std::string& server_dir) { return server_dir + "/etcd"; }
+std::string EtcdLog(const std::string& folder) { return folder + ".log"; }
 
 bool HasEtcdData(const std::string& server_dir) {
   return FileExists(EtcdFolder(server_dir) + "/member");

@@ -33,6 +33,8 @@ absl::Status CheckShardThere(const std::string& shard_folder);
 bool CoordinatorIsMissing(const std::string& server_dir);
 // The data of the etcd that ps-run ran for this run. `server_dir`: that of the run directory.
 std::string EtcdFolder(const std::string& server_dir);
+// Its log, which goes when the run is over. `folder`: EtcdFolder.
+std::string EtcdLog(const std::string& folder);
 bool HasEtcdData(const std::string& server_dir);
 // Says where the run's record is if this server does not keep it, and with which commands the run
 // goes on.

@@ -1,7 +1,5 @@
 #include "server/shard/member_clocks.h"
 
-#include <utility>
-
 namespace psgd {
 
 MemberClocks ClocksOf(const Members& members) {

@@ -30,7 +30,11 @@ Pair ReadPair(const Dataset& set, uint32_t epoch, size_t index) {
 TrainAndTest Load(const std::string& text, int negatives = 3) {
   ScratchFolder folder;
   WriteFile(folder.File("r"), text);
-  auto sets = LoadRatings({folder.File("r"), negatives, negatives, 1});
+  DataConfig config;
+  config.set_path(folder.File("r"));
+  config.mutable_ratings()->set_negatives(negatives);
+  config.mutable_ratings()->set_test_negatives(negatives);
+  auto sets = LoadRatings(config, /*seed=*/1);
   EXPECT_TRUE(sets.ok()) << sets.status();
   return *std::move(sets);
 }
@@ -113,7 +117,9 @@ TEST(Ratings, ErrorsNameTheLine) {
   ScratchFolder folder;
   const auto error = [&](const char* text) {
     WriteFile(folder.File("r"), text);
-    const auto status = LoadRatings({.path = folder.File("r")}).status();
+    DataConfig config;
+    config.set_path(folder.File("r"));
+    const auto status = LoadRatings(config, /*seed=*/1).status();
     EXPECT_FALSE(status.ok());
     return std::string(status.message());
   };

@@ -30,10 +30,18 @@ absl::StatusOr<DataSets> Open(const std::string& path, const std::string& more) 
   return OpenFormat("TEXT", path, more);
 }
 
+absl::StatusOr<TrainAndTest> Load(const std::string& path, int length, double test_fraction) {
+  DataConfig config;
+  config.set_path(path);
+  config.mutable_text()->set_length(length);
+  config.mutable_text()->set_test_fraction(test_fraction);
+  return LoadText(config, /*vocabulary=*/0);
+}
+
 TEST(TextTest, CutsIntoSequencesAndPredictsTheNextByte) {
   ScratchFolder folder;
   WriteFile(folder.File("text"), Counting(300));
-  const auto sets = LoadText({folder.File("text"), 7, 0.1});
+  const auto sets = Load(folder.File("text"), 7, 0.1);
   ASSERT_TRUE(sets.ok()) << sets.status();
   EXPECT_EQ(sets->train->size(), 38u);  // (270 - 1) / 7: the last label is a byte, too
   EXPECT_EQ(sets->test->size(), 4u);    // (30 - 1) / 7
@@ -84,7 +92,7 @@ TEST(TextTest, BytesAreReadWhenTheyAreAskedFor) {
 TEST(TextTest, BytesAboveAsciiAreTokensToo) {
   ScratchFolder folder;
   WriteFile(folder.File("text"), std::string(40, '\xFF'));
-  const auto sets = LoadText({folder.File("text"), 4, 0.5});
+  const auto sets = Load(folder.File("text"), 4, 0.5);
   ASSERT_TRUE(sets.ok()) << sets.status();
   EXPECT_THAT(ReadSequence(*sets->train, 0).tokens, Each(255));
 }
@@ -96,10 +104,10 @@ TEST(TextTest, AFolderIsItsFilesByTheirNames) {
   WriteFile(folder.File("c"), "and so on");
   std::filesystem::create_directory(folder.File("0"));
   std::filesystem::create_symlink(folder.File("b"), folder.File("1"));
-  const auto sets = LoadText({folder.path(), 11, 0.5});
+  const auto sets = Load(folder.path(), 11, 0.5);
   ASSERT_FALSE(sets.ok());
   EXPECT_THAT(sets.status().ToString(), HasSubstr("23 bytes are too few"));
-  const auto shorter = LoadText({folder.path(), 5, 0.3});
+  const auto shorter = Load(folder.path(), 5, 0.3);
   ASSERT_TRUE(shorter.ok()) << shorter.status();
   const Sequence second = ReadSequence(*shorter->train, 1);
   EXPECT_EQ(std::string(second.tokens.begin(), second.tokens.end()), ", wor");
@@ -111,7 +119,7 @@ TEST(TextTest, GzipIsUnpackedWhateverItsName) {
   WriteFile(folder.File("a"), "plain");
   WriteFile(folder.File("b"), Gzip("packed"));
   WriteFile(folder.File("c.gz"), Gzip(text));
-  const auto sets = LoadText({folder.path(), 11, 0.5});
+  const auto sets = Load(folder.path(), 11, 0.5);
   ASSERT_TRUE(sets.ok()) << sets.status();
   const Sequence first = ReadSequence(*sets->train, 0), last = ReadSequence(*sets->test, 0);
   EXPECT_EQ(std::string(first.tokens.begin(), first.tokens.end()), "plainpacked");

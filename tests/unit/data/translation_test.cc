@@ -25,10 +25,12 @@ absl::StatusOr<DataSets> Open(const std::string& path, const std::string& more) 
 TEST(TranslationTest, TheDecoderSeesWhatComesBeforeEachLabel) {
   ScratchFolder folder;
   WriteFile(folder.File("pairs"), "ab\tcba\tignored\n\nabc\td\nabcde\tcbaabc\na\tb\n");
-  const auto sets = LoadTranslation({.path = folder.File("pairs"),
-                                     .source_length = 4,
-                                     .target_length = 5,
-                                     .test_fraction = 0.25});
+  DataConfig config;
+  config.set_path(folder.File("pairs"));
+  config.mutable_translation()->set_source_length(4);
+  config.mutable_translation()->set_target_length(5);
+  config.mutable_translation()->set_test_fraction(0.25);
+  const auto sets = LoadTranslation(config, /*vocabulary=*/0);
   ASSERT_TRUE(sets.ok()) << sets.status();
   ASSERT_EQ(sets->train->size(), 3u);
   ASSERT_EQ(sets->test->size(), 1u);
