@@ -1,7 +1,6 @@
 // Loss, accuracy and other measures of a network over a test set.
 #pragma once
 
-
 #include "common/status.h"
 #include "data/batch.h"
 #include "data/dataset.h"

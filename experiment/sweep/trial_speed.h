@@ -1,7 +1,6 @@
 // The training speed of a run, computed from two of its progress records.
 #pragma once
 
-
 #include "experiment/record/records.h"
 
 namespace psgd {

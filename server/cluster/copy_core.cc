@@ -188,6 +188,10 @@ void CopyCore::OnHas(uint32_t from, const CopyMessage::Has& has, Time now) {
   others_[from].heard = now;
 }
 
+void CopyCore::OnFollowerReached(uint32_t server) {
+  if (role_ == Role::kLeads && others_.contains(server)) FallBack(server);
+}
+
 void CopyCore::Begin(uint32_t server, Other* other, Effects* effects) {
   // An image has every step so far, but unwritten steps may still be lost.
   if (!shard_->core().has_model() || shard_->has_unwritten()) return;

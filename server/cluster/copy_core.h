@@ -117,6 +117,9 @@ class CopyCore {
   void OnCopy(uint32_t from, CopyMessage message, Time now);
   // A part of a message from the leading copy has come. The rest is on its way.
   void OnPart(Time now);
+  // A following copy has a new link to this one. Over it must come nothing that goes on from what
+  // was sent over the link before: the copy may not have that, and takes other steps for its own.
+  void OnFollowerReached(uint32_t server);
   // The leading copy is reached over a new link: messages of both sides may be lost.
   void OnReached(Time now) { heard_ = asked_ = now - options_.silence; }
   // Writes the steps since the last call, sends them to other copies, and releases the answers

@@ -230,12 +230,18 @@ absl::Status CopySet::Follow(const FollowingSays::Hello& hello, FollowingStream*
     const auto held = copies_.find(shard);
     if (held == copies_.end() || held->second.copy == nullptr) return NotHere(shard);
     copy = held->second.copy;
+    served_.insert(shard);
+  }
+  absl::Status ended = NotHere(shard);
+  copy->OnFollowerReached(hello.server(), [&] {
+    std::lock_guard lock(mutex_);
+    const auto held = copies_.find(shard);
+    if (held == copies_.end() || held->second.copy != copy) return;  // it was dropped meanwhile
     Follower& follower = followers_[key];
     if (follower.stream != nullptr) follower.stream->End();  // the other side began a new stream
     follower = {stream, &queue};
-    served_.insert(shard);
-  }
-  absl::Status ended;
+    ended = absl::OkStatus();
+  });
   FollowingSays says;
   while (ended.ok() && stream->Receive(&says)) {
     auto message = DecodeFollowing(shard, says);

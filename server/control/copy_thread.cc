@@ -173,6 +173,13 @@ void CopyThread::OnReached() {
   Post([this] { core_.OnReached(SteadyNow()); });
 }
 
+void CopyThread::OnFollowerReached(uint32_t server, const std::function<void()>& take_link) {
+  Do([&] {
+    core_.OnFollowerReached(server);
+    take_link();
+  });
+}
+
 void CopyThread::CheckpointDone(uint64_t checkpoint) {
   Post([this, checkpoint] { core_.CheckpointDone(checkpoint); });
 }

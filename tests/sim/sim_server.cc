@@ -730,13 +730,20 @@ void SimServer::ReachLeadingCopy(uint32_t shard) {
   const auto copy = copies_.find(shard);
   if (at == follows_.end() || copy == copies_.end()) return;
   if (at->second.server == 0 || at->second.stream != 0) return;
-  const SimServer* const leader = world_->MachineOf(at->second.server);
+  SimServer* const leader = world_->MachineOf(at->second.server);
   if (leader == nullptr || world_->AreCut(machine_, leader->machine_) ||
-      world_->AreCut(leader->machine_, machine_)) {
+      world_->AreCut(leader->machine_, machine_) || !leader->TakeFollower(shard, server())) {
     return ReachLater(shard);
   }
   at->second.stream = ++streams_;
   copy->second->OnReached(world_->queue().now());
+}
+
+bool SimServer::TakeFollower(uint32_t shard, uint32_t follower) {
+  const auto copy = copies_.find(shard);
+  if (copy == copies_.end() || world_->queue().now() < awake_at_) return false;
+  copy->second->OnFollowerReached(follower);
+  return true;
 }
 
 void SimServer::OnImagePart(const CopyMessage& message) {

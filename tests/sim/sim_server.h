@@ -114,6 +114,8 @@ class SimServer {
   void LoseStream(uint32_t shard, uint64_t stream);
   void ReachLater(uint32_t shard);
   void ReachLeadingCopy(uint32_t shard);
+  // A following copy opens a stream. False: this server stands still, or has no copy of the shard.
+  bool TakeFollower(uint32_t shard, uint32_t follower);
   void OnImagePart(const CopyMessage& message);
   void OnCut(uint32_t shard, std::shared_ptr<const ShardCut> cut);
   void WritePart(const effect::WritePart& part);

@@ -159,6 +159,27 @@ TEST_F(CopyCoreTest, ACopyCatchesUpAndIsWaitedFor) {
   EXPECT_EQ(Push(2), 0u) << "acknowledged before the other copy has it";
 }
 
+// What was sent over the link before may be lost. A copy whose journal is no beginning of this one
+// would take what follows for the continuation of its own.
+TEST_F(CopyCoreTest, OverANewLinkNothingComesBeforeTheCopySaysWhatItHas) {
+  Start();
+  Follow();
+  Live(2 * kSilence);
+  Lead({2}, state().report());
+  int steps = 0;
+  carries_ = [&](const CopyMessage& message) {
+    steps += std::holds_alternative<CopyMessage::Steps>(message.what);
+    return true;
+  };
+  copies_[1]->OnFollowerReached(2);
+  EXPECT_EQ(Push(1), 0u);
+  EXPECT_EQ(steps, 0);
+  copies_[2]->OnReached(now_);
+  Live(2 * kTick);
+  EXPECT_GT(steps, 0);
+  EXPECT_EQ(Push(2), 3u);
+}
+
 TEST_F(CopyCoreTest, ItsOwnStandstillIsNobodysSilence) {
   Start();
   Follow();
