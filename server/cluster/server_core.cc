@@ -43,8 +43,14 @@ void ServerCore::Start(Time now, ServerEffects* effects) {
   }
   const auto shards = static_cast<uint32_t>(options_.leader.coordinator.config.cluster().shards());
   taking_over_ = FirstRecord(options_.run_id, options_.self, shards);
+  taking_over_.set_resumes_from(ResumesFrom());
   effects->push_back(
       effect::WriteStore{++writes_, 0, taking_over_, nullptr, RunStore::As::kSuccessor});
+}
+
+uint64_t ServerCore::ResumesFrom() const {
+  const auto& resume = options_.leader.coordinator.resume;
+  return resume ? resume->checkpoint : 0;
 }
 
 void ServerCore::OnStoreRead(const absl::StatusOr<RunStore::Held>& held, const RunPlan* plan,
@@ -71,6 +77,13 @@ void ServerCore::OnStoreRead(const absl::StatusOr<RunStore::Held>& held, const R
   was_part_ = was_part_ || number != 0;
   leader_address_ = AddressOf(held->record, held->record.leader());
   if (number == 0 || (held->led && held->record.leader() != number)) return;
+  // Otherwise training would begin from initial weights.
+  if (!held->record.has_plan() && held->record.resumes_from() != ResumesFrom()) {
+    return Step(DataLossError("the server that had checkpoint ", held->record.resumes_from(),
+                              " ended before training began from it. Start the run again with "
+                              "ps-run --resume"),
+                effects);
+  }
   holder_.SetNumber(number);
   // A leader with a live lease is not replaced just because this server cannot hear it. If several
   // servers try to take over, the store lets one win.

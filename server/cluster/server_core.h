@@ -87,6 +87,8 @@ class ServerCore {
  private:
   // Delivers this server's messages to itself, and stops leading if the leader is deposed.
   void Settle(Time now, ServerEffects* effects);
+  // The checkpoint that this server can begin training from; 0: none.
+  uint64_t ResumesFrom() const;
   bool LeadsUnder(uint64_t run_epoch) const {
     return leader_ != nullptr && leader_->stored().epoch() == run_epoch;
   }

@@ -82,6 +82,33 @@ TEST(ServerCore, ALeaseCountsFromWhenTheStoreWasAsked) {
   EXPECT_EQ(All<effect::End>(effects)[0].why, too_large);
 }
 
+// Only the server that began the run has read the checkpoint.
+TEST(ServerCore, ARunFromACheckpointDoesNotBeginWithoutIt) {
+  ServerCoreOptions options = Options(true);
+  options.leader.coordinator.resume.emplace().checkpoint = 7;
+  ServerCore first(std::move(options));
+  ServerEffects effects;
+  first.Start(kNow, &effects);
+  RunStore::Held held;
+  held.revision = 1;
+  held.record = All<effect::WriteStore>(effects).at(0).record;
+  RunServer* const joined = held.record.add_servers();
+  joined->set_server(2);
+  joined->set_identity(102);
+
+  ServerCoreOptions of_joined = Options(false);
+  of_joined.self.set_identity(102);
+  ServerCore second(std::move(of_joined));
+  second.Start(kNow, &effects);
+  effects.clear();
+  second.OnStoreRead(held, nullptr, kNow, &effects);
+  const auto ends = All<effect::End>(effects);
+  ASSERT_EQ(ends.size(), 1u);
+  EXPECT_TRUE(absl::IsDataLoss(ends[0].why)) << ends[0].why;
+  EXPECT_THAT(std::string(ends[0].why.message()), HasSubstr("checkpoint 7"));
+  EXPECT_THAT(All<effect::WriteStore>(effects), testing::IsEmpty());
+}
+
 // It was frozen for longer than the run lasted, say.
 TEST(ServerCore, ARunThatWasEndedIsOver) {
   ServerCoreOptions options = Options(false);
