@@ -79,9 +79,17 @@ void ServerCore::OnStoreRead(const absl::StatusOr<RunStore::Held>& held, const R
   if (number == 0 || (held->led && held->record.leader() != number)) return;
   // Otherwise training would begin from initial weights.
   if (!held->record.has_plan() && held->record.resumes_from() != ResumesFrom()) {
-    return Step(DataLossError("the server that had checkpoint ", held->record.resumes_from(),
-                              " ended before training began from it. Start the run again with "
-                              "ps-run --resume"),
+    const std::string checkpoint = absl::StrCat("checkpoint ", held->record.resumes_from());
+    if (held->record.leader() != number) {
+      store_trouble_ = std::move(trouble);
+      return TellTrouble(UnavailableError("the run begins from ", checkpoint, ", and only server ",
+                                          held->record.leader(), ", which is silent, has that"),
+                         effects);
+    }
+    const std::string& name = options_.leader.coordinator.config.name();
+    return Step(FailedPreconditionError("this server ended before training began from ", checkpoint,
+                                        ". Delete the run's record (etcdctl del --prefix /psgd/",
+                                        name, "/), and start the run again with --resume"),
                 effects);
   }
   holder_.SetNumber(number);

@@ -78,6 +78,9 @@ class ServerCore {
   // REQUIRES: this server leads the run, and the run is trained.
   void Close(Time now, ServerEffects* effects);
 
+  bool LeadsUnder(uint64_t run_epoch) const {
+    return leader_ != nullptr && leader_->stored().epoch() == run_epoch;
+  }
   // Null: another server, or nobody, leads the run.
   const RunLeader* leader() const { return leader_.get(); }
   const CopyHolder& holder() const { return holder_; }
@@ -89,9 +92,6 @@ class ServerCore {
   void Settle(Time now, ServerEffects* effects);
   // The checkpoint that this server can begin training from; 0: none.
   uint64_t ResumesFrom() const;
-  bool LeadsUnder(uint64_t run_epoch) const {
-    return leader_ != nullptr && leader_->stored().epoch() == run_epoch;
-  }
   void Lead(int64_t revision, RunRecord record, const RunPlan* plan, Time now,
             ServerEffects* effects);
   void Step(absl::Status why, ServerEffects* effects);

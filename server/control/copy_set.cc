@@ -226,11 +226,17 @@ absl::Status CopySet::Follow(const FollowingSays::Hello& hello, FollowingStream*
   TaskQueue queue;
   const std::pair<uint32_t, uint32_t> key(shard, hello.server());
   {
-    std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     const auto held = copies_.find(shard);
     if (held == copies_.end() || held->second.copy == nullptr) return NotHere(shard);
     copy = held->second.copy;
     served_.insert(shard);
+    // The other side began a new stream. What it said over the one before must precede.
+    for (auto before = followers_.find(key); before != followers_.end();
+         before = followers_.find(key)) {
+      before->second.stream->End();
+      stream_ended_.wait(lock);
+    }
   }
   absl::Status ended = NotHere(shard);
   copy->OnFollowerReached(hello.server(), [&] {

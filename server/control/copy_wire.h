@@ -10,6 +10,10 @@
 
 namespace psgd {
 
+// Counts changes of what servers say to each other, and of how a step counts: a copy must make the
+// same weights of it.
+inline constexpr uint32_t kPeerProtocol = 3;
+
 // REQUIRES: `message` is a Has or a Written.
 FollowingSays EncodeFollowing(const CopyMessage& message);
 // INVALID_ARGUMENT: `says` is neither.

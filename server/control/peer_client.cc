@@ -8,8 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "net/grpc/grpc_security.h"
 #include "net/grpc/grpc_status.h"
-#include "net/wire_format.h"
 #include "proto/peers.grpc.pb.h"
+#include "server/control/copy_wire.h"
 #include "server/shard/shard_order.h"
 
 namespace psgd {
@@ -75,14 +75,14 @@ absl::StatusOr<std::unique_ptr<CopyStream>> CallLeadingCopy(const std::string& s
 
 ServerSays HelloToRunLeader(const std::string& name) {
   ServerSays says;
-  says.mutable_hello()->set_protocol(kProtocolVersion);
+  says.mutable_hello()->set_protocol(kPeerProtocol);
   says.mutable_hello()->set_name(name);
   return says;
 }
 
 FollowingSays HelloToLeadingCopy(const std::string& run_id, uint32_t server, uint32_t shard) {
   FollowingSays says;
-  says.mutable_hello()->set_protocol(kProtocolVersion);
+  says.mutable_hello()->set_protocol(kPeerProtocol);
   says.mutable_hello()->set_server(server);
   says.mutable_hello()->set_shard(shard);
   says.mutable_hello()->set_run_id(run_id);

@@ -3,7 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "net/grpc/grpc_security.h"
 #include "net/grpc/grpc_status.h"
-#include "net/wire_format.h"
+#include "server/control/copy_wire.h"
 
 namespace psgd {
 namespace {
@@ -45,11 +45,11 @@ grpc::Status PeerService::Answer(grpc::ServerContext* context, absl::string_view
   if (!stream->Read(&first) || !first.has_hello()) {
     return {grpc::StatusCode::INVALID_ARGUMENT, "a server has to say who it is first"};
   }
-  if (first.hello().protocol() != kProtocolVersion) {
+  if (first.hello().protocol() != kPeerProtocol) {
     return {
         grpc::StatusCode::FAILED_PRECONDITION,
         absl::StrCat("the other server speaks protocol ", first.hello().protocol(), ", this one ",
-                     kProtocolVersion, "; install the same version of psgd on both")};
+                     kPeerProtocol, "; install the same version of psgd on both")};
   }
   GrpcPeerStream<Sent, Received> adapter(context, stream);
   return ToGrpc(((*handler)->*method)(first.hello(), &adapter));

@@ -564,7 +564,8 @@ void ServerLoop::Do(const effect::WritePart& part) {
     auto receipt = writer_.Write(part, *cut);
     if (!receipt) return true;
     Post([this, part, receipt = *std::move(receipt)](Time now, ServerEffects* effects) {
-      if (receipt.ok()) cuts_.Written(part.checkpoint, part.shard);
+      const bool counts = core_->LeadsUnder(part.run_epoch);
+      if (counts && receipt.ok()) cuts_.Written(part.checkpoint, part.shard);
       core_->OnPart(part, receipt, now, effects);
     });
     return true;

@@ -52,13 +52,12 @@ bool SynchronousClocks::AllPushed(uint32_t local) {
 
 uint64_t SynchronousClocks::StepsOfAll(const GatheredPayload& payload, uint32_t steps) const {
   const uint64_t clock = payload.made_for();
-  uint64_t all = steps;
-  for (const auto& [worker, member] : members_) {
-    if (worker != payload.worker && TakesPart(member, clock)) {
-      all += schedule_.StepsOf(worker, clock);
-    }
+  uint64_t all = 0;
+  // Not the members: when a run drains, all may be gone before a late push counts.
+  if (const Segment* segment = schedule_.SegmentOf(clock)) {
+    for (const uint32_t worker : segment->workers()) all += schedule_.StepsOf(worker, clock);
   }
-  return all;
+  return std::max<uint64_t>(all, steps);
 }
 
 void SynchronousClocks::Apply(std::vector<GatheredPayload> gathered) {

@@ -55,7 +55,10 @@ void Oracle::GoOnFrom(const Oracle& other, const CheckpointManifest& manifest,
   for (MemberBooks& books : members_) books.in = false;
   numbers_ = other.numbers_;
   holders_ = other.holders_;
-  late_ = other.late_;
+  // What was left undone after the checkpoint is dealt again.
+  for (const Batch& batch : other.late_) {
+    if (batch.first < manifest.epoch()) late_.insert(batch);
+  }
   any_quarantined_ = other.any_quarantined_;
   counts_ = other.counts_;
   epoch_ = manifest.epoch();

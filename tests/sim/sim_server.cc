@@ -155,6 +155,7 @@ void SimServer::Boot(bool begins) {
     options.on_disk.insert(s);
     copies_[s] = std::make_unique<CopyCore>(std::move(copy), *std::move(shard));
   }
+  lost_power_ = false;
   core_ = std::make_unique<ServerCore>(std::move(options));
   Feed([this](Time now, ServerEffects* effects) { core_->Start(now, effects); });
 }
@@ -772,7 +773,8 @@ void SimServer::WritePart(const effect::WritePart& part) {
                           const auto receipt = WriteNow(part);
                           if (!receipt) return;
                           Feed([=, this](Time now, ServerEffects* effects) {
-                            if (receipt->ok()) cuts_.Written(part.checkpoint, part.shard);
+                            const bool counts = core_->LeadsUnder(part.run_epoch);
+                            if (counts && receipt->ok()) cuts_.Written(part.checkpoint, part.shard);
                             core_->OnPart(part, *receipt, now, effects);
                           });
                         });

@@ -218,6 +218,16 @@ TEST_F(FragmentedQuorum, TheLastClockOfASegmentTakesWhatIsLate) {
   EXPECT_EQ(shard_.Weights(1), Values{-3});
 }
 
+// As when a run drains.
+TEST_F(FragmentedQuorum, ALatePushKeepsItsShareIfAllWorkersLeave) {
+  FirstClockIsClosed(100);
+  Push(2, 1);
+  for (uint32_t worker = 0; worker < 3; ++worker) Push(worker, 2);
+  EXPECT_EQ(shard_.Weights(0), Values{-2});
+  for (uint32_t worker = 0; worker < 3; ++worker) shard_.Remove(worker);
+  EXPECT_EQ(shard_.Weights(0), Values{-4});
+}
+
 class JournaledQuorum : public ShardQuorum {
  protected:
   JournaledQuorum() : ShardQuorum(WithQuorum(2), true) {}
