@@ -305,7 +305,8 @@ absl::StatusOr<RegisterReply> RunLeader::Register(const RegisterRequest& request
 absl::StatusOr<NextSegmentReply> RunLeader::NextSegment(const NextSegmentRequest& request, Time now,
                                                         Effects* decided) {
   const std::string waits = gathered_ ? "" : WaitsFor();
-  gathered_ = waits.empty() || coordinator_.drained();
+  // A run that is over waits for no server. It adds no copies any more.
+  gathered_ = waits.empty() || coordinator_.drained() || coordinator_.over();
   if (gathered_) {
     auto reply = coordinator_.NextSegment(request, now, decided);
     if (reply.ok()) *reply->mutable_leaders() = LeadersNow();

@@ -446,6 +446,23 @@ TEST_F(RunLeaderTest, TrainingBeginsOnceShardsAreWhereTheyBelong) {
   EXPECT_EQ(NextSegment(worker).kind(), NextSegmentReply::RUN);
 }
 
+// As a run that goes on from the checkpoint of its end, and whose servers change before all workers
+// know.
+TEST_F(RunLeaderTest, ARunThatIsOverWaitsForNoServer) {
+  RunRecord record = TrainingRecord(1);
+  record.mutable_shards(0)->mutable_in_sync()->RemoveLast();
+  record.mutable_shards(0)->mutable_copies()->RemoveLast();
+  record.mutable_coordinator()->set_state(StatusReply::FINISHED);
+  record.mutable_coordinator()->set_all_dealt(true);
+  CoordinatorMemberRecord* const member = record.mutable_coordinator()->add_members();
+  member->mutable_key()->set_incarnation(1);
+  member->set_live(true);
+  member->set_registered(true);
+  Make(record);
+  Hear(1, CopyUnder(1, true));
+  EXPECT_EQ(NextSegment(member->key()).kind(), NextSegmentReply::DONE);
+}
+
 // A full disk.
 TEST_F(RunLeaderTest, AJournalThatCannotBeWrittenIsTold) {
   Make(TrainingRecord(1));
