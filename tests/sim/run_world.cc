@@ -225,7 +225,9 @@ void RunWorld::Sealed(const CheckpointManifest& manifest) {
 bool RunWorld::MayGoOn() const {
   if (faults_.given_up_after.count() == 0 || !sealed_ || !oracle_.breaches().empty()) return false;
   // Enough workers must be left.
-  return started() < kWorkersBeforeCalm && (!Over() || store_.record().coordinator().draining());
+  const auto workers = static_cast<size_t>(scenario_.config.cluster().workers());
+  return started() + workers <= kWorkersBeforeCalm &&
+         (!Over() || store_.record().coordinator().draining());
 }
 
 // --- Servers
@@ -263,9 +265,12 @@ void RunWorld::Died(uint32_t machine) {
 }
 
 bool RunWorld::CanLoseDisk(const SimServer& server) const {
-  const RunRecord& record = store_.record();
-  if (!record.has_plan() || server.server() == 0 || faults_.copies < 2) return false;
   if (!faults_.shared_store && server.machine() == 0) return false;  // the record is on it
+  return CanLoseDisk(server, store_.record()) && CanLoseDisk(server, store_.wanted());
+}
+
+bool RunWorld::CanLoseDisk(const SimServer& server, const RunRecord& record) const {
+  if (!record.has_plan() || server.server() == 0 || faults_.copies < 2) return false;
   for (const ShardCopies& shard : record.shards()) {
     if (!IsInSync(shard, server.server())) continue;
     const bool elsewhere =

@@ -131,6 +131,7 @@ class RunWorld final : public World {
   void MayDieAfter(uint32_t machine, const Message& answer);
   // Every shard that it has in sync is in sync elsewhere, too.
   bool CanLoseDisk(const SimServer& server) const;
+  bool CanLoseDisk(const SimServer& server, const RunRecord& record) const;
   void CutAny();
   void CutWorker();
   void Tick();

@@ -27,12 +27,13 @@ absl::StatusOr<int64_t> SimStore::WriteNow(int64_t revision, const RunRecord& ne
   if (as == RunStore::As::kSuccessor && led()) return absl::AbortedError("the run is led");
   record_ = next;
   if (plan != nullptr) plan_ = plan;
-  led_until_ = queue_->now() + silence_;
+  if (as == RunStore::As::kSuccessor) led_until_ = queue_->now() + silence_;
   return ++revision_;
 }
 
 void SimStore::Write(int64_t revision, RunRecord next, std::shared_ptr<const RunPlan> plan,
                      RunStore::As as, WriteDone done) {
+  wanted_ = next;
   queue_->After(Delay(), [=, this, next = std::move(next), done = std::move(done)] {
     if (away()) return done(Away());
     if (chance_.Happens(lost_answers_ / 2)) return done(Away());

@@ -34,6 +34,8 @@ class SimStore {
 
   // As it is, seen from outside.
   const RunRecord& record() const { return record_; }
+  // As a server last wanted it to be. The write may be on its way.
+  const RunRecord& wanted() const { return wanted_; }
   int64_t revision() const { return revision_; }
 
  private:
@@ -52,7 +54,7 @@ class SimStore {
   double lost_answers_;
   Time away_until_{}, led_until_{};
   int64_t revision_ = 0;
-  RunRecord record_;
+  RunRecord record_, wanted_;
   std::shared_ptr<const RunPlan> plan_;
 };
 

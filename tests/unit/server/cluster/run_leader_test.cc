@@ -454,6 +454,7 @@ TEST_F(RunLeaderTest, ARunThatIsOverWaitsForNoServer) {
   record.mutable_shards(0)->mutable_copies()->RemoveLast();
   record.mutable_coordinator()->set_state(StatusReply::FINISHED);
   record.mutable_coordinator()->set_all_dealt(true);
+  record.mutable_coordinator()->mutable_ledger()->mutable_position()->set_epoch(2);
   CoordinatorMemberRecord* const member = record.mutable_coordinator()->add_members();
   member->mutable_key()->set_incarnation(1);
   member->set_live(true);
