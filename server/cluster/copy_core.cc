@@ -69,6 +69,9 @@ void CopyCore::Lead(uint64_t epoch, const std::set<uint32_t>& in_sync, uint64_t 
     written_order_ = 0;
     held_.push_back(
         {shard_->steps(), {}, {{shard_->core().last_order(), epoch, absl::OkStatus()}}});
+    for (const auto& [from, message] : std::exchange(early_, {})) {
+      if (message.epoch == epoch) OnHas(from, std::get<CopyMessage::Has>(message.what), now);
+    }
   }
   for (const uint32_t server : in_sync) {
     if (in_sync_.contains(server)) continue;
@@ -151,8 +154,11 @@ void CopyCore::Execute(const ShardCommand& command, uint64_t number, uint64_t ep
 }
 
 void CopyCore::OnCopy(uint32_t from, CopyMessage message, Time now) {
-  if (message.epoch != epoch_)
-    return;  // from another epoch: an earlier one, or one that this server will hear of
+  // The other server may hear of an epoch before this one does, and would ask again only after a
+  // pause in which workers wait.
+  if (message.epoch > epoch_ && std::holds_alternative<CopyMessage::Has>(message.what))
+    early_.insert_or_assign(from, message);
+  if (message.epoch != epoch_) return;
   std::visit(
       Overloaded{
           [&](const CopyMessage::Has& has) { OnHas(from, has, now); },
@@ -189,6 +195,7 @@ void CopyCore::OnHas(uint32_t from, const CopyMessage::Has& has, Time now) {
 }
 
 void CopyCore::OnFollowerReached(uint32_t server) {
+  early_.erase(server);
   if (role_ == Role::kLeads && others_.contains(server)) FallBack(server);
 }
 

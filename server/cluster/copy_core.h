@@ -239,6 +239,7 @@ class CopyCore {
   std::map<uint32_t, uint64_t>
       unwaited_after_;  // by server: the report that it is no longer caught up
   std::map<uint32_t, Other> others_;
+  std::map<uint32_t, CopyMessage> early_;  // by server: a Has under a later epoch
   uint64_t written_order_ = 0;     // every copy in sync has the orders up to this one
   std::vector<OrderDone> orders_;  // reported by Commit
   std::deque<Held> held_;

@@ -264,6 +264,16 @@ void RunWorld::Died(uint32_t machine) {
       queue_.now() + chance_.Between(Duration(0), Duration(std::chrono::milliseconds(3)));
 }
 
+// The record may soon say that it is not in sync.
+bool RunWorld::IsReportedSilent(uint32_t shard, uint32_t server) const {
+  return std::ranges::any_of(machines_, [&](const auto& machine) {
+    const CopyCore* const copy = machine->copy(shard);
+    if (copy == nullptr) return false;
+    const CopyState state = copy->State();
+    return std::ranges::find(state.silent(), server) != state.silent().end();
+  });
+}
+
 bool RunWorld::CanLoseDisk(const SimServer& server) const {
   if (!faults_.shared_store && server.machine() == 0) return false;  // the record is on it
   return CanLoseDisk(server, store_.record()) && CanLoseDisk(server, store_.wanted());
@@ -271,11 +281,12 @@ bool RunWorld::CanLoseDisk(const SimServer& server) const {
 
 bool RunWorld::CanLoseDisk(const SimServer& server, const RunRecord& record) const {
   if (!record.has_plan() || server.server() == 0 || faults_.copies < 2) return false;
-  for (const ShardCopies& shard : record.shards()) {
+  for (uint32_t number = 0; number < static_cast<uint32_t>(record.shards_size()); ++number) {
+    const ShardCopies& shard = record.shards(static_cast<int>(number));
     if (!IsInSync(shard, server.server())) continue;
     const bool elsewhere =
         std::any_of(shard.in_sync().begin(), shard.in_sync().end(), [&](uint32_t other) {
-          return other != server.server() &&
+          return other != server.server() && !IsReportedSilent(number, other) &&
                  std::any_of(machines_.begin(), machines_.end(), [&](const auto& machine) {
                    return machine->steady() && machine->server() == other &&
                           !IsCutOff(machine->machine());

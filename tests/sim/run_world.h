@@ -130,6 +130,7 @@ class RunWorld final : public World {
   void KillAny(bool power);
   void MayDieAfter(uint32_t machine, const Message& answer);
   // Every shard that it has in sync is in sync elsewhere, too.
+  bool IsReportedSilent(uint32_t shard, uint32_t server) const;
   bool CanLoseDisk(const SimServer& server) const;
   bool CanLoseDisk(const SimServer& server, const RunRecord& record) const;
   void CutAny();

@@ -159,6 +159,15 @@ TEST_F(CopyCoreTest, ACopyCatchesUpAndIsWaitedFor) {
   EXPECT_EQ(Push(2), 0u) << "acknowledged before the other copy has it";
 }
 
+TEST_F(CopyCoreTest, ACopyThatHearsOfAnEpochFirstNeedNotAskAgain) {
+  Follow();
+  copies_[2]->Tick(now_);
+  Exchange();  // server 1 does not know yet that it leads
+  Start();
+  Live(2 * kTick);
+  EXPECT_THAT(CaughtUp(), Contains(testing::Pair(2u, 9u)));
+}
+
 // What was sent over the link before may be lost. A copy whose journal is no beginning of this one
 // would take what follows for the continuation of its own.
 TEST_F(CopyCoreTest, OverANewLinkNothingComesBeforeTheCopySaysWhatItHas) {
