@@ -123,7 +123,7 @@ void CopyCore::LeaveShard() {
 
 void CopyCore::Follow(uint64_t epoch, uint32_t leader, uint64_t copy, Time now) {
   if (epoch < epoch_ || (epoch == epoch_ && role_ == Role::kLeads)) return;
-  if (std::exchange(copy_, copy) != copy) OnReached(now);  // tells the leading copy
+  if (std::exchange(copy_, copy) != copy) OnReached();  // tells the leading copy
   if (epoch == epoch_ && leader == leader_) return;
   // The unwritten steps, which no other copy has, must not stay: this copy starts anew from an
   // image.
@@ -132,7 +132,8 @@ void CopyCore::Follow(uint64_t epoch, uint32_t leader, uint64_t copy, Time now) 
   fresh_ = 0;
   role_ = Role::kFollows;
   leader_ = leader;
-  heard_ = asked_ = now - options_.silence;  // asks at once
+  heard_ = now;
+  asks_ = true;
   orders_.clear();
   held_.clear();
   others_.clear();
@@ -426,8 +427,9 @@ void CopyCore::Commit(Time now, Effects* effects) {
 
 void CopyCore::Tick(Time now) {
   if (fresh_ != 0 && now >= tried_ + options_.silence) MakeFresh(now);
-  if (role_ == Role::kFollows && now >= heard_ + options_.silence &&
-      now >= asked_ + options_.silence) {
+  const bool silence = now >= heard_ + options_.silence && now >= asked_ + options_.silence;
+  if (role_ == Role::kFollows && (asks_ || silence)) {
+    asks_ = false;
     asked_ = now;
     CopyMessage::Has has{0, 0, copy_};
     if (shard_ != nullptr) has = {log_epoch_, shard_->entries(), copy_};

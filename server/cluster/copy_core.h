@@ -121,7 +121,7 @@ class CopyCore {
   // was sent over the link before: the copy may not have that, and takes other steps for its own.
   void OnFollowerReached(uint32_t server);
   // The leading copy is reached over a new link: messages of both sides may be lost.
-  void OnReached(Time now) { heard_ = asked_ = now - options_.silence; }
+  void OnReached() { asks_ = true; }
   // Writes the steps since the last call, sends them to other copies, and releases the answers
   // whose steps every awaited copy has.
   void Commit(Time now, Effects* effects);
@@ -225,6 +225,7 @@ class CopyCore {
   uint64_t copy_ = 0;  // AssignedCopy.copy
   Time heard_{};       // when the leading copy was last heard
   Time asked_{};
+  bool asks_ = false;  // with the next Tick, whatever the leading copy sends meanwhile
   Time told_of_image_{};       // when it last said that an image is on its way
   std::vector<Send> replies_;  // sent by Commit
 

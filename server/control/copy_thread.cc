@@ -170,7 +170,7 @@ void CopyThread::OnPart() {
 }
 
 void CopyThread::OnReached() {
-  Post([this] { core_.OnReached(SteadyNow()); });
+  Post([this] { core_.OnReached(); });
 }
 
 void CopyThread::OnFollowerReached(uint32_t server, const std::function<void()>& take_link) {

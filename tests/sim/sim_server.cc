@@ -737,7 +737,7 @@ void SimServer::ReachLeadingCopy(uint32_t shard) {
     return ReachLater(shard);
   }
   at->second.stream = ++streams_;
-  copy->second->OnReached(world_->queue().now());
+  copy->second->OnReached();
 }
 
 bool SimServer::TakeFollower(uint32_t shard, uint32_t follower) {

@@ -168,6 +168,21 @@ TEST_F(CopyCoreTest, ACopyThatHearsOfAnEpochFirstNeedNotAskAgain) {
   EXPECT_THAT(CaughtUp(), Contains(testing::Pair(2u, 9u)));
 }
 
+// It was dropped and added again without noticing. Steps come all the time.
+TEST_F(CopyCoreTest, ACopySaysThatItIsAnotherOneAlthoughItHearsTheLeader) {
+  Start();
+  Follow();
+  Live(2 * kSilence);
+  AssignedCopy assigned = LedByTheFirst();
+  assigned.set_copy(10);
+  ASSERT_TRUE(copies_[2]->Have(assigned, 2, now_).ok());
+  for (uint64_t seq = 1; seq < 4; ++seq) {
+    Push(seq);
+    Live(kTick);
+  }
+  EXPECT_THAT(CaughtUp(), Contains(testing::Pair(2u, 10u)));
+}
+
 // What was sent over the link before may be lost. A copy whose journal is no beginning of this one
 // would take what follows for the continuation of its own.
 TEST_F(CopyCoreTest, OverANewLinkNothingComesBeforeTheCopySaysWhatItHas) {
@@ -183,7 +198,7 @@ TEST_F(CopyCoreTest, OverANewLinkNothingComesBeforeTheCopySaysWhatItHas) {
   copies_[1]->OnFollowerReached(2);
   EXPECT_EQ(Push(1), 0u);
   EXPECT_EQ(steps, 0);
-  copies_[2]->OnReached(now_);
+  copies_[2]->OnReached();
   Live(2 * kTick);
   EXPECT_GT(steps, 0);
   EXPECT_EQ(Push(2), 3u);
