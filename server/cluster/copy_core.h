@@ -225,7 +225,7 @@ class CopyCore {
   uint64_t copy_ = 0;  // AssignedCopy.copy
   Time heard_{};       // when the leading copy was last heard
   Time asked_{};
-  bool asks_ = false;  // with the next Tick, whatever the leading copy sends meanwhile
+  bool asks_ = false;          // with the next Tick, whatever the leading copy sends meanwhile
   Time told_of_image_{};       // when it last said that an image is on its way
   std::vector<Send> replies_;  // sent by Commit
 
@@ -241,8 +241,8 @@ class CopyCore {
       unwaited_after_;  // by server: the report that it is no longer caught up
   std::map<uint32_t, Other> others_;
   std::map<uint32_t, CopyMessage> early_;  // by server: a Has under a later epoch
-  uint64_t written_order_ = 0;     // every copy in sync has the orders up to this one
-  std::vector<OrderDone> orders_;  // reported by Commit
+  uint64_t written_order_ = 0;             // every copy in sync has the orders up to this one
+  std::vector<OrderDone> orders_;          // reported by Commit
   std::deque<Held> held_;
   Standstill standstill_;
 };
