@@ -451,9 +451,14 @@ void CopyAssigner::Balance(News* news) {
   size_t catching_up = 0;
   for (int s = 0; s < record_.shards_size(); ++s) {
     const ShardCopies& shard = record_.shards(s);
-    // Copies of a shard that nobody leads cannot catch up, and must not keep others from it.
+    // Copies that cannot catch up must not keep others from it.
     if (IsLive(shard.leader(), static_cast<uint32_t>(s)))
-      catching_up += static_cast<size_t>(shard.copies_size() - shard.in_sync_size());
+      catching_up += static_cast<size_t>(std::ranges::count_if(
+          shard.copies(), [&, number = static_cast<uint32_t>(s)](uint32_t server) {
+            const CopyState* const copy = FindReport(server, number);
+            const bool troubled = copy != nullptr && !copy->trouble().empty();
+            return !IsInSync(shard, server) && IsHere(server) && !troubled;
+          }));
     // A shard whose leader is away stays where it is until SettleLeader decides.
     if (!present.contains(shard.leader()) && !IsHere(shard.leader()))
       targets.leaders[s] = shard.leader();

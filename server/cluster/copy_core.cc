@@ -11,6 +11,8 @@ namespace {
 constexpr size_t kFewBytes = 1u << 20;
 // The pieces of an image may be so far apart, on a slow link.
 constexpr Duration kImagePatience = std::chrono::seconds(30);
+// Steps travel in messages of about this size: a copy on a slow link hears one in time.
+constexpr size_t kStepBytes = 256u << 10;
 constexpr int kTicksPerSilence = 4;  // a longer time between two ticks is a standstill
 
 template <class... Ts>
@@ -66,6 +68,8 @@ void CopyCore::Lead(uint64_t epoch, const std::set<uint32_t>& in_sync, uint64_t 
     orders_.clear();
     trouble_.clear();
     shard_->BeginLeading(epoch);
+    // Another copy may have the same beginning: what it lacks shows only if steps are counted.
+    if (earlier_epoch_ != 0) shard_->KeepSteps();
     written_order_ = 0;
     held_.push_back(
         {shard_->steps(), {}, {{shard_->core().last_order(), epoch, absl::OkStatus()}}});
@@ -189,6 +193,13 @@ bool CopyCore::IsBeginning(const CopyMessage::Has& has) const {
 
 void CopyCore::OnHas(uint32_t from, const CopyMessage::Has& has, Time now) {
   if (role_ != Role::kLeads) return;
+  Other& known = others_[from];
+  if (known.streams && known.takes_image && known.copy != has.copy) {
+    // It got another number, over the same link. The image that is on its way serves it as well.
+    known.copy = has.copy;
+    if (caught_up_.erase(from) > 0) ++report_;
+    return;
+  }
   FallBack(from);
   others_[from].asked = has;
   others_[from].copy = has.copy;
@@ -366,15 +377,21 @@ void CopyCore::LeaveLaggardsBehind() {
 void CopyCore::SendSteps(Time now, Effects* effects) {
   for (auto& [server, other] : others_) {
     if (!other.streams) continue;
-    CopyMessage::Steps next{{other.sent + 1, {}}, checkpoint_done_};
-    while (other.sent < kept_.last() &&
-           kept_.BytesAfter(other.written, other.sent) <= options_.window) {
-      next.steps.entries.push_back(kept_.at(++other.sent));
+    const auto may_send = [&, &other = other] {
+      return other.sent < kept_.last() &&
+             kept_.BytesAfter(other.written, other.sent) <= options_.window;
+    };
+    bool tells = now >= other.told + options_.silence / kSignsPerSilence;
+    while (tells || may_send()) {
+      tells = false;
+      CopyMessage::Steps next{{other.sent + 1, {}}, checkpoint_done_};
+      for (size_t bytes = 0; bytes < kStepBytes && may_send();) {
+        next.steps.entries.push_back(kept_.at(++other.sent));
+        bytes += next.steps.entries.back().bytes();
+      }
+      other.told = now;
+      effects->copies.push_back({server, {options_.shard, epoch_, std::move(next)}});
     }
-    if (next.steps.entries.empty() && now < other.told + options_.silence / kSignsPerSilence)
-      continue;
-    other.told = now;
-    effects->copies.push_back({server, {options_.shard, epoch_, std::move(next)}});
   }
 }
 
@@ -426,6 +443,9 @@ void CopyCore::Commit(Time now, Effects* effects) {
 }
 
 void CopyCore::Tick(Time now) {
+  // Also while it wrote an image.
+  const Duration lost = standstill_.Lost(now);
+  heard_ = std::min(heard_ + lost, now);
   if (fresh_ != 0 && now >= tried_ + options_.silence) MakeFresh(now);
   const bool silence = now >= heard_ + options_.silence && now >= asked_ + options_.silence;
   if (role_ == Role::kFollows && (asks_ || silence)) {
@@ -435,7 +455,6 @@ void CopyCore::Tick(Time now) {
     if (shard_ != nullptr) has = {log_epoch_, shard_->entries(), copy_};
     replies_.push_back({leader_, {options_.shard, epoch_, has}});
   }
-  const Duration lost = standstill_.Lost(now);
   for (auto& [server, other] : others_) other.heard += lost;
   if (role_ != Role::kLeads) return;
   shard_->Tick(now, lost);

@@ -120,6 +120,8 @@ class CopyCore {
   // A following copy has a new link to this one. Over it must come nothing that goes on from what
   // was sent over the link before: the copy may not have that, and takes other steps for its own.
   void OnFollowerReached(uint32_t server);
+  // That link has ended. Nothing is kept for the copy until it asks again.
+  void OnFollowerGone(uint32_t server) { OnFollowerReached(server); }
   // The leading copy is reached over a new link: messages of both sides may be lost.
   void OnReached() { asks_ = true; }
   // Writes the steps since the last call, sends them to other copies, and releases the answers

@@ -39,10 +39,13 @@ void CopyHolder::OnAssignment(const Assignment& assignment, ServerEffects* effec
     if (const auto dropping = dropping_.find(copy.shard()); dropping != dropping_.end()) {
       dropping->second = copy;
     } else {
+      given_.insert(copy.shard());
       effects->push_back(effect::HaveCopy{copy});
     }
   }
-  for (const auto& [shard, copy] : copies_) {
+  std::set<uint32_t> held = given_;  // some of these have not reported yet
+  for (const auto& [shard, copy] : copies_) held.insert(shard);
+  for (const uint32_t shard : held) {
     if (wanted.contains(shard)) continue;
     const auto [dropping, begins] = dropping_.try_emplace(shard);
     dropping->second.reset();
@@ -67,9 +70,12 @@ void CopyHolder::OnCopy(const CopyState& copy) {
 
 void CopyHolder::OnDropped(uint32_t shard, ServerEffects* effects) {
   cuts_.erase(shard);
+  given_.erase(shard);
   changed_ = copies_.erase(shard) > 0 || changed_;
   const auto dropped = dropping_.extract(shard);
-  if (!dropped.empty() && dropped.mapped()) effects->push_back(effect::HaveCopy{*dropped.mapped()});
+  if (dropped.empty() || !dropped.mapped()) return;
+  given_.insert(shard);
+  effects->push_back(effect::HaveCopy{*dropped.mapped()});
 }
 
 bool CopyHolder::OnCut(uint32_t shard, uint64_t checkpoint) {

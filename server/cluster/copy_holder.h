@@ -59,6 +59,7 @@ class CopyHolder {
   Time sent_{};
   uint64_t checkpoint_done_ = 0;
   std::map<uint32_t, CopyState> copies_;  // by shard: the actual copies
+  std::set<uint32_t> given_;              // shards whose copies this server was told to have
   // Shards whose copies are being dropped, with the copies that are to be there afterwards: a new
   // copy must find no journal of the old one.
   std::map<uint32_t, std::optional<AssignedCopy>> dropping_;

@@ -255,10 +255,15 @@ absl::Status CopySet::Follow(const FollowingSays::Hello& hello, FollowingStream*
     if (message.ok()) copy->OnCopy(hello.server(), *std::move(message));
   }
   stream->End();
-  copy.reset();  // first, because Drop waits for it
-  std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   const auto follower = followers_.find(key);
-  if (follower != followers_.end() && follower->second.stream == stream) followers_.erase(follower);
+  if (follower != followers_.end() && follower->second.stream == stream) {
+    followers_.erase(follower);
+    copy->OnFollowerGone(hello.server());  // before the next link of that server
+  }
+  lock.unlock();
+  copy.reset();  // first, because Drop waits for it
+  lock.lock();
   served_.erase(served_.find(shard));
   stream_ended_.notify_all();
   return ended;

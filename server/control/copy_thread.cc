@@ -180,6 +180,10 @@ void CopyThread::OnFollowerReached(uint32_t server, const std::function<void()>&
   });
 }
 
+void CopyThread::OnFollowerGone(uint32_t server) {
+  Post([this, server] { core_.OnFollowerGone(server); });
+}
+
 void CopyThread::CheckpointDone(uint64_t checkpoint) {
   Post([this, checkpoint] { core_.CheckpointDone(checkpoint); });
 }

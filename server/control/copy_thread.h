@@ -81,6 +81,7 @@ class CopyThread {
   // A following copy has a new link to this one. Waits until the shard's thread has called
   // `take_link`; what it sends from then on goes over that link.
   void OnFollowerReached(uint32_t server, const std::function<void()>& take_link);
+  void OnFollowerGone(uint32_t server);
   void CheckpointDone(uint64_t checkpoint);
   // Writes the image that on_image gave, on the caller's thread.
   absl::Status SaveImage(const std::shared_ptr<const ShardImage>& image);

@@ -711,6 +711,12 @@ void SimServer::LoseStream(uint32_t shard, uint64_t stream) {
   const auto at = follows_.find(shard);
   if (at == follows_.end() || stream == 0 || at->second.stream != stream) return;
   at->second.stream = 0;
+  if (SimServer* const leader = world_->MachineOf(at->second.server)) {
+    leader->WhenAwake([leader, shard, follower = server()] {
+      const auto copy = leader->copies_.find(shard);
+      if (copy != leader->copies_.end()) copy->second->OnFollowerGone(follower);
+    });
+  }
   if (const auto begun = std::exchange(at->second.begun, std::nullopt)) {
     ++world_->outcome().images_broken_off;
     if (world_->faults().bug == CopyBug::kTakeHalfImage)

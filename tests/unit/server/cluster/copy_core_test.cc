@@ -183,6 +183,70 @@ TEST_F(CopyCoreTest, ACopySaysThatItIsAnotherOneAlthoughItHearsTheLeader) {
   EXPECT_THAT(CaughtUp(), Contains(testing::Pair(2u, 10u)));
 }
 
+// Without a journal, steps before the first follower asks count as well.
+TEST_F(CopyCoreTest, ACopyThatLacksAStepOfThePromotedCopyDoesNotCountAsCaughtUp) {
+  Start();
+  Follow();
+  Live(2 * kSilence);
+  Push(1);
+  std::unique_ptr<CopyCore> away = std::move(copies_[1]);
+  copies_.erase(1);
+  AssignedCopy promoted;
+  promoted.set_epoch(2);
+  promoted.set_leader(2);
+  ASSERT_TRUE(copies_[2]->Have(promoted, 2, now_).ok());
+  const std::vector<float> ones(kElements, 1.0f);
+  copies_[2]->OnMessage(7, ShardFixture::PushOf(0, 2, 2, {{0, ones}}));
+  Exchange();
+  copies_[1] = std::move(away);
+  ASSERT_TRUE(copies_[1]->Have(promoted, 1, now_).ok());
+  Live(2 * kSilence);
+  ASSERT_FALSE(copies_[2]->State().caught_up().empty());
+  EXPECT_EQ(copies_[1]->shard()->core().FastestClock(), 2u);
+}
+
+TEST_F(CopyCoreTest, AnImageThatIsWrittenForLongComesOnce) {
+  Start();
+  std::optional<CopyMessage> image;
+  carries_ = [&](const CopyMessage& message) {
+    if (!std::holds_alternative<CopyMessage::Image>(message.what)) return true;
+    image = message;
+    return false;
+  };
+  Follow();
+  Live(2 * kTick);
+  ASSERT_TRUE(image.has_value());
+  copies_[2]->OnCopy(1, *image, now_);
+  now_ += 2 * kSilence;  // the write
+  Live(2 * kSilence);
+  EXPECT_EQ(images_, 1);
+  EXPECT_THAT(CaughtUp(), Contains(testing::Pair(2u, 9u)));
+}
+
+TEST_F(CopyCoreTest, ACopyWithANewNumberTakesTheImageThatIsOnItsWay) {
+  Start();
+  std::optional<CopyMessage> image;
+  carries_ = [&](const CopyMessage& message) {
+    if (!std::holds_alternative<CopyMessage::Image>(message.what)) return true;
+    image = message;
+    return false;
+  };
+  Follow();
+  Live(2 * kTick);
+  AssignedCopy assigned = LedByTheFirst();
+  assigned.set_copy(10);
+  ASSERT_TRUE(copies_[2]->Have(assigned, 2, now_).ok());
+  for (int i = 0; i < 10; ++i) {
+    copies_[2]->OnPart(now_);
+    Live(kTick);
+  }
+  ASSERT_TRUE(image.has_value());
+  copies_[2]->OnCopy(1, *image, now_);
+  Live(2 * kTick);
+  EXPECT_EQ(images_, 1);
+  EXPECT_THAT(CaughtUp(), Contains(testing::Pair(2u, 10u)));
+}
+
 // What was sent over the link before may be lost. A copy whose journal is no beginning of this one
 // would take what follows for the continuation of its own.
 TEST_F(CopyCoreTest, OverANewLinkNothingComesBeforeTheCopySaysWhatItHas) {

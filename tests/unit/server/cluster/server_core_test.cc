@@ -302,6 +302,23 @@ TEST(ServerCore, ACutIsGivenToEachLeaderUntilItsCheckpointIsDone) {
 }
 
 // Its journal would be deleted with the old one's.
+// It was added and dropped while this server stood still.
+TEST(ServerCore, ACopyThatHasNotReportedYetIsDropped) {
+  ServerCore core(Options(false));
+  ServerEffects effects;
+  Assignment assignment;
+  assignment.set_run_epoch(1);
+  assignment.set_revision(1);
+  assignment.add_copies()->set_shard(5);
+  assignment.mutable_copies(0)->set_epoch(1);
+  core.OnAssignment(assignment, kNow, &effects);
+  assignment.set_revision(2);
+  assignment.clear_copies();
+  core.OnAssignment(assignment, kNow, &effects);
+  ASSERT_EQ(All<effect::DropCopy>(effects).size(), 1u);
+  EXPECT_EQ(All<effect::DropCopy>(effects)[0].shard, 5u);
+}
+
 TEST(ServerCore, ANewCopyWaitsUntilTheOldOneIsGone) {
   ServerCore core(Options(false));
   CopyState state;
