@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "proto/has_journal.h"
 #include "server/cluster/copies.h"
 
 namespace psgd::sim {
@@ -281,6 +282,7 @@ bool RunWorld::CanLoseDisk(const SimServer& server) const {
 
 bool RunWorld::CanLoseDisk(const SimServer& server, const RunRecord& record) const {
   if (!record.has_plan() || server.server() == 0 || faults_.copies < 2) return false;
+  const bool journal = HasJournal(scenario_.config);
   for (uint32_t number = 0; number < static_cast<uint32_t>(record.shards_size()); ++number) {
     const ShardCopies& shard = record.shards(static_cast<int>(number));
     if (!IsInSync(shard, server.server())) continue;
@@ -288,7 +290,10 @@ bool RunWorld::CanLoseDisk(const SimServer& server, const RunRecord& record) con
         std::any_of(shard.in_sync().begin(), shard.in_sync().end(), [&](uint32_t other) {
           return other != server.server() && !IsReportedSilent(number, other) &&
                  std::any_of(machines_.begin(), machines_.end(), [&](const auto& machine) {
-                   return machine->steady() && machine->server() == other &&
+                   const CopyCore* const copy = machine->copy(number);
+                   // Without a journal a server that was restarted has nothing.
+                   const bool has = journal || (copy != nullptr && copy->shard() != nullptr);
+                   return machine->steady() && machine->server() == other && has &&
                           !IsCutOff(machine->machine());
                  });
         });
@@ -314,7 +319,9 @@ void RunWorld::KillWorker() {
 void RunWorld::KillAny(bool power) {
   SimServer& server = *machines_[static_cast<size_t>(chance_.Between(0, faults_.machines - 1))];
   if (!server.up() || server.over()) return;
-  const bool soon = !power && !faults_.kills_workers && chance_.Happens(0.4);
+  const bool journal = HasJournal(scenario_.config);
+  if (!journal && !CanLoseDisk(server)) return;
+  const bool soon = journal && !power && !faults_.kills_workers && chance_.Happens(0.4);
   if (soon) return server.DieSoon();
   const bool lose_disk = chance_.Happens(faults_.deleted_disks) && CanLoseDisk(server);
   // What was not synced is lost with the power, which only other copies can make good.
@@ -543,9 +550,7 @@ void RunWorld::CheckEnd() {
 }
 
 void RunWorld::CheckDisk(SimServer* machine, uint32_t shard) {
-  const bool journal = scenario_.config.durability().acknowledge() != DurabilityConfig::MEMORY &&
-                       store_.record().has_plan();
-  if (!journal) return;
+  if (!HasJournal(scenario_.config) || !store_.record().has_plan()) return;
   const auto again = machine->MadeAgain(shard);
   if (!again.ok()) {
     oracle_.Breach(
@@ -667,6 +672,12 @@ std::pair<Scenario, RunFaults> RandomRun(uint64_t seed) {
     // What was not synced is lost if the other copies are away just then: one misfortune at a time.
     f.power_losses = 1;
     f.kills = f.answer_kills = f.pauses = f.cuts = 0;
+  }
+  if (f.machines > 1 && f.copies > 1 && Chance(seed, 93).Happens(0.15)) {
+    // Any death is like one with the disk: one misfortune at a time.
+    s.config.mutable_durability()->set_acknowledge(DurabilityConfig::MEMORY);
+    f.shared_store = true;
+    f.answer_kills = f.power_losses = f.pauses = f.cuts = s.full_disks = 0;
   }
   return {s, f};
 }

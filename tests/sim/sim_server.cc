@@ -5,6 +5,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "proto/has_journal.h"
 #include "server/shard/shard_order.h"
 #include "tests/sim/run_world.h"
 
@@ -616,6 +617,7 @@ void SimServer::OnCopyMessage(uint32_t from, const CopyMessage& message) {
     if (std::holds_alternative<CopyMessage::Image>(message.what))
       follows_[message.shard].begun.reset();
     if (std::holds_alternative<CopyMessage::Image>(message.what) && world_->faults().kills > 0 &&
+        HasJournal(world_->scenario().config) &&
         world_->queue().now() < world_->scenario().network.heals_at &&
         !world_->store().record().over() && chance_.Happens(kDiesTakingAnImage)) {
       operations_until_end_ = static_cast<int>(chance_.Between(int64_t{1}, kMostOperations));
