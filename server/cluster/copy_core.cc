@@ -193,20 +193,20 @@ bool CopyCore::IsBeginning(const CopyMessage::Has& has) const {
 
 void CopyCore::OnHas(uint32_t from, const CopyMessage::Has& has, Time now) {
   if (role_ != Role::kLeads) return;
-  Other& known = others_[from];
-  if (known.streams && known.takes_image && known.copy != has.copy) {
+  Other& other = others_[from];
+  if (other.streams && other.takes_image && other.copy != has.copy) {
     // It got another number, over the same link. The image that is on its way serves it as well.
-    known.copy = has.copy;
+    other.copy = has.copy;
     if (caught_up_.erase(from) > 0) ++report_;
     return;
   }
   FallBack(from);
-  others_[from].asked = has;
-  others_[from].copy = has.copy;
-  others_[from].heard = now;
+  other.asked = has;
+  other.copy = has.copy;
+  other.heard = now;
 }
 
-void CopyCore::OnFollowerReached(uint32_t server) {
+void CopyCore::ForgetLink(uint32_t server) {
   early_.erase(server);
   if (role_ == Role::kLeads && others_.contains(server)) FallBack(server);
 }

@@ -117,11 +117,10 @@ class CopyCore {
   void OnCopy(uint32_t from, CopyMessage message, Time now);
   // A part of a message from the leading copy has come. The rest is on its way.
   void OnPart(Time now);
-  // A following copy has a new link to this one. Over it must come nothing that goes on from what
-  // was sent over the link before: the copy may not have that, and takes other steps for its own.
-  void OnFollowerReached(uint32_t server);
-  // That link has ended. Nothing is kept for the copy until it asks again.
-  void OnFollowerGone(uint32_t server) { OnFollowerReached(server); }
+  // A following copy's link to this one has ended, or is a new one. Over a new one must come
+  // nothing that goes on from what was sent before: the copy may not have that, and takes other
+  // steps for its own. Nothing is kept for the copy until it asks again.
+  void ForgetLink(uint32_t server);
   // The leading copy is reached over a new link: messages of both sides may be lost.
   void OnReached() { asks_ = true; }
   // Writes the steps since the last call, sends them to other copies, and releases the answers

@@ -246,11 +246,12 @@ void ServerCore::OnOrderDone(uint32_t shard, uint64_t epoch, uint64_t number,
   Settle(now, effects);
 }
 
-void ServerCore::OnPart(const effect::WritePart& part, const absl::StatusOr<ShardReceipt>& receipt,
+bool ServerCore::OnPart(const effect::WritePart& part, const absl::StatusOr<ShardReceipt>& receipt,
                         Time now, ServerEffects* effects) {
-  if (LeadsUnder(part.run_epoch))
-    leader_->OnPart(part.checkpoint, part.shard, receipt, now, effects);
+  const bool counts = LeadsUnder(part.run_epoch);
+  if (counts) leader_->OnPart(part.checkpoint, part.shard, receipt, now, effects);
   Settle(now, effects);
+  return counts && receipt.ok();
 }
 
 void ServerCore::OnSealed(uint64_t run_epoch, uint64_t checkpoint,

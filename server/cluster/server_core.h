@@ -63,8 +63,9 @@ class ServerCore {
                    Time now, ServerEffects* effects);
   // Another server's part of a checkpoint has come. False: the checkpoint does not need this part.
   bool OnPartCame(uint64_t checkpoint, uint32_t shard, ServerEffects* effects);
-  // What was written under an earlier leadership of this server does not count.
-  void OnPart(const effect::WritePart& part, const absl::StatusOr<ShardReceipt>& receipt, Time now,
+  // What was written under an earlier leadership of this server does not count. True: the part is
+  // written, and its bytes are needed no more.
+  bool OnPart(const effect::WritePart& part, const absl::StatusOr<ShardReceipt>& receipt, Time now,
               ServerEffects* effects);
   void OnSealed(uint64_t run_epoch, uint64_t checkpoint,
                 const absl::StatusOr<SealedCheckpoint>& sealed, Time now, ServerEffects* effects);
@@ -78,9 +79,6 @@ class ServerCore {
   // REQUIRES: this server leads the run, and the run is trained.
   void Close(Time now, ServerEffects* effects);
 
-  bool LeadsUnder(uint64_t run_epoch) const {
-    return leader_ != nullptr && leader_->stored().epoch() == run_epoch;
-  }
   // Null: another server, or nobody, leads the run.
   const RunLeader* leader() const { return leader_.get(); }
   const CopyHolder& holder() const { return holder_; }
@@ -92,6 +90,9 @@ class ServerCore {
   void Settle(Time now, ServerEffects* effects);
   // The checkpoint that this server can begin training from; 0: none.
   uint64_t ResumesFrom() const;
+  bool LeadsUnder(uint64_t run_epoch) const {
+    return leader_ != nullptr && leader_->stored().epoch() == run_epoch;
+  }
   void Lead(int64_t revision, RunRecord record, const RunPlan* plan, Time now,
             ServerEffects* effects);
   void Step(absl::Status why, ServerEffects* effects);

@@ -175,13 +175,13 @@ void CopyThread::OnReached() {
 
 void CopyThread::OnFollowerReached(uint32_t server, const std::function<void()>& take_link) {
   Do([&] {
-    core_.OnFollowerReached(server);
+    core_.ForgetLink(server);
     take_link();
   });
 }
 
 void CopyThread::OnFollowerGone(uint32_t server) {
-  Post([this, server] { core_.OnFollowerGone(server); });
+  Post([this, server] { core_.ForgetLink(server); });
 }
 
 void CopyThread::CheckpointDone(uint64_t checkpoint) {

@@ -564,9 +564,7 @@ void ServerLoop::Do(const effect::WritePart& part) {
     auto receipt = writer_.Write(part, *cut);
     if (!receipt) return true;
     Post([this, part, receipt = *std::move(receipt)](Time now, ServerEffects* effects) {
-      const bool counts = core_->LeadsUnder(part.run_epoch);
-      if (counts && receipt.ok()) cuts_.Written(part.checkpoint, part.shard);
-      core_->OnPart(part, receipt, now, effects);
+      if (core_->OnPart(part, receipt, now, effects)) cuts_.Written(part.checkpoint, part.shard);
     });
     return true;
   });

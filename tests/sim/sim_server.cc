@@ -716,7 +716,7 @@ void SimServer::LoseStream(uint32_t shard, uint64_t stream) {
   if (SimServer* const leader = world_->MachineOf(at->second.server)) {
     leader->WhenAwake([leader, shard, follower = server()] {
       const auto copy = leader->copies_.find(shard);
-      if (copy != leader->copies_.end()) copy->second->OnFollowerGone(follower);
+      if (copy != leader->copies_.end()) copy->second->ForgetLink(follower);
     });
   }
   if (const auto begun = std::exchange(at->second.begun, std::nullopt)) {
@@ -751,7 +751,7 @@ void SimServer::ReachLeadingCopy(uint32_t shard) {
 bool SimServer::TakeFollower(uint32_t shard, uint32_t follower) {
   const auto copy = copies_.find(shard);
   if (copy == copies_.end() || world_->queue().now() < awake_at_) return false;
-  copy->second->OnFollowerReached(follower);
+  copy->second->ForgetLink(follower);
   return true;
 }
 
@@ -781,9 +781,8 @@ void SimServer::WritePart(const effect::WritePart& part) {
                           const auto receipt = WriteNow(part);
                           if (!receipt) return;
                           Feed([=, this](Time now, ServerEffects* effects) {
-                            const bool counts = core_->LeadsUnder(part.run_epoch);
-                            if (counts && receipt->ok()) cuts_.Written(part.checkpoint, part.shard);
-                            core_->OnPart(part, *receipt, now, effects);
+                            if (core_->OnPart(part, *receipt, now, effects))
+                              cuts_.Written(part.checkpoint, part.shard);
                           });
                         });
 }

@@ -259,7 +259,7 @@ TEST_F(CopyCoreTest, OverANewLinkNothingComesBeforeTheCopySaysWhatItHas) {
     steps += std::holds_alternative<CopyMessage::Steps>(message.what);
     return true;
   };
-  copies_[1]->OnFollowerReached(2);
+  copies_[1]->ForgetLink(2);
   EXPECT_EQ(Push(1), 0u);
   EXPECT_EQ(steps, 0);
   copies_[2]->OnReached();
