@@ -42,6 +42,7 @@
 #include "experiment/record/run_dir.h"
 #include "server/durability/durable_shard.h"
 #include "server/durability/rocks_journal.h"
+#include "tests/soak/journal_keeper.h"
 #include "tests/system/etcd_run_test.h"
 #include "tests/system/process.h"
 #include "worker/push_log.h"
@@ -75,7 +76,8 @@ constexpr int kShards = 2;
 constexpr int kBatchesPerEpoch = 4096;
 // More steps than workers go on without one that is dead (consistency.staleness).
 constexpr int64_t kStepsBehind = 10;
-constexpr double kLongWait = 1.5;  // seconds; longer ones are told
+constexpr uint64_t kStepsNear = 5000;  // the message about a gap names journals this near
+constexpr double kLongWait = 1.5;      // seconds; longer ones are told
 // Seconds until training goes on after another server may lead.
 constexpr double kMostAfterTakeover = 1;
 constexpr uint64_t kSaved =
@@ -172,7 +174,6 @@ class Soak {
   std::string Train();
   std::string Audit();
   std::string AuditShard(uint32_t shard, const Config& config);
-  void KeepJournals(const Server& server) const;
   absl::StatusOr<Copy> ReadCopy(const std::string& folder, uint32_t shard, const Config& config);
   // Whether the steps before the copy's image are in the other's journal.
   static bool GoesOver(const Copy& other, const Copy& copy);
@@ -186,7 +187,8 @@ class Soak {
   std::vector<std::unique_ptr<Process>> etcd_;
   std::vector<Server> servers_;
   std::vector<std::unique_ptr<Process>> workers_;
-  std::vector<std::string> where_;  // program arguments that name the run
+  std::unique_ptr<JournalKeeper> keeper_;  // null without copies
+  std::vector<std::string> where_;         // program arguments that name the run
   int started_workers_ = 0, started_servers_ = 0;
   int64_t clock_ = 0;
   uint64_t servers_killed_ = 0, workers_killed_ = 0, disks_lost_ = 0;
@@ -263,7 +265,10 @@ std::string Soak::StartEtcd() {
 void Soak::StartServer(Server* server, std::vector<std::string> how) {
   how.insert(how.begin(), "ps-server");
   how.push_back("--quiet");
-  if (HasCopies()) how.insert(how.end(), {"--etcd", where_[1]});
+  if (HasCopies()) {
+    how.insert(how.end(), {"--etcd", where_[1]});
+    keeper_->Add(server->run_dir);
+  }
   server->process = std::make_unique<Process>(std::move(how));
 }
 
@@ -339,27 +344,6 @@ bool Soak::GoesOn() {
       40s);
 }
 
-// Makes hard links, which cost nothing. If a journal only grew, the newest links replace older
-// ones. A live server may remove files meanwhile; then the older links stay.
-void Soak::KeepJournals(const Server& server) const {
-  for (int shard = 0; shard < kShards; ++shard) {
-    const std::string folder = absl::StrCat(server.run_dir, "/server/journal/shard-", shard);
-    std::string database;  // a copy that starts anew makes another database
-    if (!(std::ifstream(folder + "/log/IDENTITY") >> database)) continue;
-    const std::string kept = Path(absl::StrCat("kept/shard-", shard, "/", database));
-    const std::string fresh = Path("linking");
-    std::error_code failed;
-    fs::create_directories(fs::path(kept).parent_path());
-    fs::copy(folder, fresh, fs::copy_options::recursive | fs::copy_options::create_hard_links,
-             failed);
-    if (!failed) {
-      fs::remove_all(kept);
-      fs::rename(fresh, kept);
-    }
-    fs::remove_all(fresh);
-  }
-}
-
 std::string Soak::KillServer() {
   const bool loses_disk = HasCopies() && chance_.NextBelow(kKillsPerLostDisk) == 0;
   if (loses_disk && !WaitInSync()) return "copies do not get in sync";
@@ -369,7 +353,7 @@ std::string Soak::KillServer() {
   victim.process->Signal(SIGKILL);
   victim.process->Wait();
   ++servers_killed_;
-  KeepJournals(victim);
+  if (keeper_ != nullptr) keeper_->KeepNow();
   if (!HasCopies()) {
     StartServer(&victim, {"--recover", victim.run_dir});
     return victim.process->WaitFor("ready")
@@ -424,9 +408,6 @@ std::string Soak::KillServerAndGoOn(bool with_worker) {
 }
 
 std::string Soak::Kill() {
-  if (HasCopies()) {
-    for (const Server& server : servers_) KeepJournals(server);
-  }
   Pause(std::chrono::milliseconds(chance_.NextBelow(150)));
   if (options_.pairs || chance_.NextBelow(2) == 0) return KillServerAndGoOn(options_.pairs);
   KillWorker();
@@ -446,6 +427,7 @@ Json Soak::Losses() const {
 }
 
 std::string Soak::Train() {
+  if (HasCopies()) keeper_ = std::make_unique<JournalKeeper>(Path("kept"), kShards);
   std::string failed = HasCopies() ? StartEtcd() : "";
   if (failed.empty()) failed = StartServers();
   if (!failed.empty()) return failed;
@@ -483,7 +465,7 @@ std::string Soak::Train() {
       return absl::StrCat("a server ended with ", ended.code, ": ", ended.err);
   }
   for (const auto& worker : workers_) worker->Wait();
-  for (const Server& server : servers_) KeepJournals(server);
+  keeper_.reset();
   return "";
 }
 
@@ -548,11 +530,12 @@ bool Soak::GoesOver(const Copy& other, const Copy& copy) {
 
 std::string Soak::ReachBack(uint32_t shard, const Config& config, Copy* copy) {
   std::vector<Copy> dead;
-  const std::string kept = Path(absl::StrCat("kept/shard-", shard));
-  for (fs::directory_iterator it(kept), end; !copy->whole && it != end; ++it) {
-    auto one = ReadCopy(it->path(), shard, config);
-    if (!one.ok()) continue;  // its server changed files while the links were made
-    dead.push_back(*std::move(one));
+  if (!copy->whole) {
+    for (const auto& [newest, before] : JournalKeeper::Of(Path("kept"), static_cast<int>(shard))) {
+      auto one = ReadCopy(newest, shard, config);
+      if (!one.ok()) one = ReadCopy(before, shard, config);
+      if (one.ok()) dead.push_back(*std::move(one));
+    }
   }
   while (!copy->whole) {
     const uint64_t image = copy->image;
@@ -568,11 +551,13 @@ std::string Soak::ReachBack(uint32_t shard, const Config& config, Copy* copy) {
     }
     if (copy->image != image) continue;
     std::string have;
-    for (const Copy& other : dead)
+    for (const Copy& other : dead) {
+      if (other.last() + kStepsNear < image || other.image > image + kStepsNear) continue;
       absl::StrAppend(&have, " ", other.image + 1, " to ", other.last(), ";");
+    }
     return absl::StrCat("shard ", shard,
                         ": no journal goes over into the one that begins after step ", image,
-                        " and ends at ", copy->last(), "; there are", have);
+                        " and ends at ", copy->last(), "; those nearby are", have);
   }
   return "";
 }
