@@ -125,8 +125,11 @@ CheckedJournal CheckShard(const std::string& folder, uint32_t shard) {
   const std::string place = ShardFolder(folder, shard);
   const std::string part = absl::StrCat("shard ", shard);
   CheckedJournal checked = CheckJournal(part, place, shard);
-  const bool finished = checked.report.recovers && !checked.report.empty;
-  if (finished || IsUnread(checked) || !FileExists(place + kAsideSuffix)) return checked;
+  if (IsUnread(checked) || !FileExists(place + kAsideSuffix)) return checked;
+  const bool unfinished = checked.report.empty ||
+                          (checked.report.images.empty() && !IsDamaged(checked)) ||
+                          !FileExists(place);
+  if (!unfinished) return checked;
   return CheckJournal(absl::StrCat(part, kAsideSuffix), place + kAsideSuffix, shard);
 }
 

@@ -9,13 +9,20 @@ absl::StatusOr<std::unique_ptr<DurableShard>> CopyPlace::Read() {
 }
 
 absl::StatusOr<std::unique_ptr<DurableShard>> CopyPlace::Recover() {
-  const bool replaced = disk_->Exists(CopySpot::kAside);
-  if (!replaced && !disk_->Exists(CopySpot::kPlace)) return std::unique_ptr<DurableShard>();
-  auto shard = Read();
-  if (replaced && shard.ok()) PSGD_RETURN_IF_ERROR(disk_->Discard(CopySpot::kAside));
-  // The image that took the place was not finished.
-  if (replaced && (absl::IsNotFound(shard.status()) || absl::IsDataLoss(shard.status()))) {
-    shard = Restore();
+  const bool replaced = disk_->Exists(CopySpot::kAside), here = disk_->Exists(CopySpot::kPlace);
+  if (!replaced && !here) return std::unique_ptr<DurableShard>();
+  auto shard = here ? Read() : Restore();
+  if (here && replaced) {
+    if (shard.ok()) PSGD_RETURN_IF_ERROR(disk_->Discard(CopySpot::kAside));
+    // A process that dies leaves no damage, so the image that took the place may have been finished
+    // long ago. Then steps were acknowledged that what lies aside lacks.
+    if (absl::IsDataLoss(shard.status())) {
+      return DataLossError(shard.status().message(),
+                           "; the copy from before, which lies aside, may lack what was "
+                           "acknowledged since, and does not take its place");
+    }
+    // The image that took the place was not finished.
+    if (absl::IsNotFound(shard.status())) shard = Restore();
   }
   // Nothing was acknowledged before the first image was finished.
   if (absl::IsNotFound(shard.status())) return std::unique_ptr<DurableShard>();

@@ -248,6 +248,10 @@ TEST_F(VerifyReportTest, AJournalThatIsPutBackIsLookedAt) {
   Verify();
   EXPECT_EQ(StateOf("shard 0"), "sound");
   fs::remove_all(Journal("shard-0/log"));
+  Verify();
+  EXPECT_EQ(StateOf("shard 0"), "damaged") << "the one that is aside may lack acknowledged steps";
+  EXPECT_THAT(Advice(), HasSubstr("--recover would refuse it"));
+  fs::remove_all(Journal("shard-0"));
   fs::remove_all(Journal("shard-0.before/log"));
   Verify();
   EXPECT_EQ(StateOf("shard 0.before"), "damaged");

@@ -100,9 +100,27 @@ TEST_F(CopyPlaceTest, AStartDoesNotGoOnWithoutWhatItCannotRead) {
     EXPECT_FALSE(Start()->Recover().ok());
     EXPECT_EQ(disk_.place, place);
   }
-  disk_.aside = "old";
-  EXPECT_FALSE(Start()->Recover().ok()) << "the place may hold what was acknowledged last";
-  EXPECT_EQ(disk_.place, "unreadable");
+  for (const char* place : {"damaged", "unreadable"}) {
+    disk_ = {.place = place, .aside = "old"};
+    EXPECT_FALSE(Start()->Recover().ok()) << "the place may hold what was acknowledged last";
+    EXPECT_EQ(disk_.place, place);
+    EXPECT_EQ(disk_.aside, "old");
+  }
+}
+
+TEST_F(CopyPlaceTest, WhatCouldNotBeDiscardedDoesNotReplaceADamagedPlace) {
+  disk_ = {.place = "old", .keeps_old = true};
+  const auto place = Start();
+  ASSERT_TRUE(place->Recover().ok());
+  ASSERT_TRUE(place->Empty().ok());
+  disk_.place = "new";
+  place->Settle();
+  ASSERT_EQ(disk_.aside, "old");
+  disk_.place = "damaged";
+  disk_.keeps_old = false;
+  const absl::Status refused = Start()->Recover().status();
+  EXPECT_TRUE(absl::IsDataLoss(refused)) << refused;
+  EXPECT_NE(refused.message().find("lies aside"), absl::string_view::npos) << refused;
   EXPECT_EQ(disk_.aside, "old");
 }
 
