@@ -11,6 +11,9 @@ namespace {
 constexpr size_t kFewBytes = 1u << 20;
 // The pieces of an image may be so far apart, on a slow link.
 constexpr Duration kImagePatience = std::chrono::seconds(30);
+// A copy that could write no image waits for the next one at most so long: its disk may be full, and
+// an image is large.
+constexpr int kMostSilencesToNextImage = 8;
 // Steps travel in messages of about this size: a copy on a slow link hears one in time.
 constexpr size_t kStepBytes = 256u << 10;
 constexpr int kTicksPerSilence = 4;  // a longer time between two ticks is a standstill
@@ -200,6 +203,11 @@ void CopyCore::OnHas(uint32_t from, const CopyMessage::Has& has, Time now) {
     if (caught_up_.erase(from) > 0) ++report_;
     return;
   }
+  if (other.takes_image) {  // of the same link: the copy wrote nothing of it
+    const Duration most = kMostSilencesToNextImage * options_.silence;
+    other.image_pause = std::clamp(2 * other.image_pause, options_.silence, most);
+    other.next_image = now + other.image_pause;
+  }
   FallBack(from);
   other.asked = has;
   other.copy = has.copy;
@@ -211,20 +219,26 @@ void CopyCore::ForgetLink(uint32_t server) {
   if (role_ == Role::kLeads && others_.contains(server)) FallBack(server);
 }
 
-void CopyCore::Begin(uint32_t server, Other* other, Effects* effects) {
+// Nobody waits for a copy in sync meanwhile: the run's leader hears that it is silent.
+void CopyCore::BeginsLater(uint32_t server) {
+  if (in_sync_.contains(server) && silent_.insert(server).second) ++report_;
+}
+
+void CopyCore::Begin(uint32_t server, Other* other, Time now, Effects* effects) {
   // An image has every step so far, but unwritten steps may still be lost.
   if (!shard_->core().has_model() || shard_->has_unwritten()) return;
   shard_->KeepSteps();
   const CopyMessage::Has has = *other->asked;
   if (IsBeginning(has)) {
     other->sent = other->written = has.entries;
+  } else if (now < other->next_image) {
+    // The image answers a later question. One that crosses a question would count as not written.
+    other->asked.reset();
+    return BeginsLater(server);
   } else {
     std::optional<ShardImage> image = shard_->ImageForCopy();
-    if (!image) {
-      // It begins after the checkpoint, which may need pushes that would wait for this copy.
-      if (in_sync_.contains(server) && silent_.insert(server).second) ++report_;
-      return;
-    }
+    // It begins after the checkpoint, which may need pushes that would wait for this copy.
+    if (!image) return BeginsLater(server);
     other->written = 0;
     other->sent = image->record.entry();
     effects->copies.push_back(
@@ -302,6 +316,7 @@ void CopyCore::OnWritten(uint32_t from, uint64_t entries, Time now) {
   if (entries <= other.written && entries < other.sent) return;
   other.written = std::max(other.written, entries);
   other.takes_image = false;
+  other.image_pause = {};
   other.heard = now;
   if (silent_.erase(from) > 0) ++report_;
   CatchUp(from, &other);
@@ -431,7 +446,7 @@ void CopyCore::Commit(Time now, Effects* effects) {
     if (!held.out.empty() || !held.orders.empty()) held_.push_back(std::move(held));
   }
   for (auto& [server, other] : others_) {
-    if (other.asked) Begin(server, &other, effects);
+    if (other.asked) Begin(server, &other, now, effects);
   }
   SendSteps(now, effects);
   LetGo(effects);

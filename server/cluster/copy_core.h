@@ -164,6 +164,8 @@ class CopyCore {
     Time told{};
     bool takes_image = false;  // an image is on its way, or is being written
     bool began_anew = false;   // with an image, and was not caught up since
+    Duration image_pause{};    // grows with each image of which nothing was written
+    Time next_image{};         // no image is sent to it before
   };
   // Answers that may leave once every awaited copy has `entries` steps.
   struct Held {
@@ -187,7 +189,8 @@ class CopyCore {
   void OnSteps(CopyMessage::Steps steps, Time now);
   void OnWritten(uint32_t from, uint64_t entries, Time now);
   bool IsBeginning(const CopyMessage::Has& has) const;
-  void Begin(uint32_t server, Other* other, Effects* effects);
+  void Begin(uint32_t server, Other* other, Time now, Effects* effects);
+  void BeginsLater(uint32_t server);
   template <typename What>
   void Reply(const What& what) {
     replies_.push_back({leader_, {options_.shard, epoch_, what}});

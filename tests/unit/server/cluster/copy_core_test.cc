@@ -448,8 +448,42 @@ TEST_F(CopyCoreTest, WhatACopyHadStaysIfAnImageCannotBeWritten) {
   EXPECT_EQ(copies_[2]->State().entries(), 0u);
   EXPECT_THAT(CaughtUp(), IsEmpty());
   disk_.full = false;
-  Live(2 * kSilence);
+  Live(4 * kSilence);
   EXPECT_THAT(CaughtUp(), Contains(testing::Pair(2u, 9u)));
+}
+
+TEST_F(CopyCoreTest, ImagesThatCannotBeWrittenBecomeRarer) {
+  Start();
+  disk_.full = true;
+  Follow();
+  for (uint64_t seq = 1; seq <= 40; ++seq) {
+    Live(kSilence);
+    EXPECT_EQ(Push(seq), seq + 1) << "workers wait for the copy";
+  }
+  EXPECT_GE(images_, 5);
+  EXPECT_LE(images_, 8);
+  // The pause has an end, and is short again after a success.
+  disk_.full = false;
+  Live(10 * kSilence);
+  EXPECT_THAT(CaughtUp(), Contains(testing::Pair(2u, 9u)));
+  images_ = 0;
+  disk_.full = true;
+  copies_[1]->ForgetLink(2);
+  Follow();  // it lost what it had
+  Live(4 * kSilence);
+  EXPECT_GE(images_, 2);
+}
+
+TEST_F(CopyCoreTest, ACopyInSyncIsSilentInThePauseBeforeItsNextImage) {
+  Start();
+  Follow();
+  Live(2 * kSilence);
+  Lead({2}, state().report());
+  disk_.full = true;
+  copies_[1]->ForgetLink(2);
+  Follow();  // it lost what it had
+  Live(2 * kSilence);
+  EXPECT_THAT(state().silent(), Contains(2u));
 }
 
 }  // namespace
