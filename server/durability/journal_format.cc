@@ -9,14 +9,15 @@ namespace {
 
 absl::string_view KeyText(const JournalKey& key) { return {key.data(), key.size()}; }
 
-bool IsEarlier(absl::string_view value) {
-  return FormatVersionOf(value) == kEarlierJournalFormatVersion;
-}
-
-absl::StatusOr<absl::string_view> Contents(const JournalKey& key, absl::string_view value) {
-  const uint32_t version = IsEarlier(value) ? kEarlierJournalFormatVersion : kJournalFormatVersion;
+struct Opened {
+  absl::string_view contents;
+  bool earlier = false;  // of kEarlierJournalFormatVersion
+};
+absl::StatusOr<Opened> Open(const JournalKey& key, absl::string_view value) {
+  const bool earlier = FormatVersionOf(value) == kEarlierJournalFormatVersion;
+  const uint32_t version = earlier ? kEarlierJournalFormatVersion : kJournalFormatVersion;
   PSGD_ASSIGN_OR_RETURN(const StoredValue stored, OpenStored(version, KeyText(key), value));
-  return stored.contents;
+  return Opened{stored.contents, earlier};
 }
 
 }  // namespace
@@ -61,10 +62,11 @@ void EncodeImage(const JournalKey& key, const ShardRecord& record, std::string* 
 }
 
 absl::StatusOr<JournalEntry> DecodeEntry(const JournalKey& key, absl::string_view value) {
-  PSGD_ASSIGN_OR_RETURN(absl::string_view contents, Contents(key, value));
+  PSGD_ASSIGN_OR_RETURN(const Opened opened, Open(key, value));
+  absl::string_view contents = opened.contents;
   uint32_t head_bytes = 0;
   JournalEntry entry;
-  entry.earlier_rules = IsEarlier(value);
+  entry.earlier_rules = opened.earlier;
   if (contents.size() < sizeof head_bytes) return absl::DataLossError("has no head");
   std::memcpy(&head_bytes, contents.data(), sizeof head_bytes);
   contents.remove_prefix(sizeof head_bytes);
@@ -84,9 +86,9 @@ absl::StatusOr<JournalEntry> DecodeEntry(const JournalKey& key, absl::string_vie
 }
 
 absl::StatusOr<ShardRecord> DecodeImage(const JournalKey& key, absl::string_view value) {
-  PSGD_ASSIGN_OR_RETURN(const absl::string_view contents, Contents(key, value));
+  PSGD_ASSIGN_OR_RETURN(const Opened opened, Open(key, value));
   ShardRecord record;
-  if (!record.ParseFromArray(contents.data(), static_cast<int>(contents.size()))) {
+  if (!record.ParseFromArray(opened.contents.data(), static_cast<int>(opened.contents.size()))) {
     return absl::DataLossError("is no image");
   }
   return record;
