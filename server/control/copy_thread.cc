@@ -76,8 +76,7 @@ CopyThread::~CopyThread() { Stop(); }
 void CopyThread::Stop() {
   {
     std::lock_guard lock(tasks_mutex_);
-    if (std::exchange(stopped_, true)) return;
-    stop_ = true;
+    if (stopped_.exchange(true)) return;
     if (endpoint_ != nullptr) endpoint_->Wake();
     changed_.notify_all();
   }
@@ -439,7 +438,7 @@ void CopyThread::Run() {
     options_.log->warn("shard {}: the system does not let its thread stay on core {} (cluster.pin)",
                        options_.core.shard, *options_.stays_on);
   }
-  while (!stop_) {
+  while (!stopped_) {
     RunTasks();
     core_.Tick(SteadyNow());
     OpenOrClosePort();

@@ -138,12 +138,11 @@ class CopyThread {
   std::string told_port_, told_trouble_;
   Time told_at_{};
 
-  std::atomic<bool> stop_{false};
-  std::mutex tasks_mutex_;  // guards what follows
+  std::atomic<bool> stopped_{false};  // set under tasks_mutex_
+  std::mutex tasks_mutex_;            // guards what follows
   std::condition_variable changed_;
   std::deque<Task> tasks_;
   bool saving_ = false;  // an image
-  bool stopped_ = false;
   std::thread thread_;
 };
 
