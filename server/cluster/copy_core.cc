@@ -11,8 +11,8 @@ namespace {
 constexpr size_t kFewBytes = 1u << 20;
 // The pieces of an image may be so far apart, on a slow link.
 constexpr Duration kImagePatience = std::chrono::seconds(30);
-// A copy that could write no image waits for the next one at most so long: its disk may be full, and
-// an image is large.
+// A copy that could write no image waits for the next one at most so long: its disk may be full,
+// and an image is large.
 constexpr int kMostSilencesToNextImage = 8;
 // Steps travel in messages of about this size: a copy on a slow link hears one in time.
 constexpr size_t kStepBytes = 256u << 10;
