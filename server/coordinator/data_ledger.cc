@@ -62,6 +62,8 @@ LedgerPositionRecord ToRecord(const LedgerPosition& position) {
 }
 
 LedgerPosition FromRecord(const LedgerPositionRecord& record) {
+  // Versions that wrote no steps dealt the member with most one batch a clock, and counted clocks
+  // for train.max_steps. Micro-batches are parts of a batch, and no steps.
   const uint64_t steps = record.steps() == 0 ? record.clock() : record.steps();
   return {record.epoch(),
           record.clock(),

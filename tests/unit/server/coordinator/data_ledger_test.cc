@@ -204,6 +204,25 @@ TEST(DataLedger, ABatchOfAPastEpochIsLostAndCounted) {
   EXPECT_EQ(resumed.position().repeated, 2u);
 }
 
+TEST(DataLedger, ARecordWithoutStepsHadOneInEachClock) {
+  const LedgerOptions options{
+      .epochs = 2, .batches_per_epoch = 40, .segment_clocks = 10, .max_steps = 8};
+  LedgerPositionRecord record =
+      ToRecord(LedgerPosition{.clock = 5, .remaining = BatchQueue::UpTo(40)});
+  ASSERT_EQ(record.steps(), 0u);
+  DataLedger ledger(options, FromRecord(record));
+  // Local steps from here on count as such.
+  const auto segment = ledger.Deal({0, 1}, {3, 1});
+  ASSERT_TRUE(segment.has_value());
+  EXPECT_EQ(segment->first_step(), 5u);
+  EXPECT_EQ(segment->clocks(), 1u);
+  EXPECT_EQ(ledger.position().clock, 6u);
+  EXPECT_EQ(ledger.position().steps, 8u);
+  EXPECT_TRUE(ledger.Finished());
+  record.set_steps(7);
+  EXPECT_EQ(FromRecord(record).steps, 7u);
+}
+
 TEST(DataLedger, OneThatHoldsTheIdentityLaterReturnsOnlyItsOwn) {
   DataLedger ledger({.epochs = 1, .batches_per_epoch = 40, .segment_clocks = 2});
   ledger.Deal({0, 1});
