@@ -84,6 +84,20 @@ TEST(ChildProcess, TerminalSignalsDoNotReachIt) {
   EXPECT_NE(getpgid(child->pid()), getpgid(0));
 }
 
+// What one child kept open of another would not end with it.
+TEST(ChildProcess, InheritsNothingOfTheOthers) {
+  const auto open = [] { return Shell("echo /proc/$$/fd/*")->ReadLine(10s); };
+  const auto alone = open();
+  ASSERT_TRUE(alone.has_value());
+  ChildOptions options;
+  options.name = "other";
+  options.argv = {"/bin/sh", "-c", "exec sleep 60"};
+  options.listens = true;
+  const auto other = ChildProcess::Start(std::move(options));
+  ASSERT_TRUE(other.ok()) << other.status();
+  EXPECT_EQ(open(), alone);
+}
+
 // As a job in the background of a script.
 TEST(ChildProcess, StopsThoughItsParentIgnoresInterrupts) {
   const auto before = signal(SIGINT, SIG_IGN);
