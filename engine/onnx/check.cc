@@ -47,6 +47,17 @@ void Count(const NodeProto& node, OnnxCheck* check) {
   }
 }
 
+// What is known once the importer has chosen what is trained.
+void FillChosen(const onnx::OnnxFile& file, const onnx::Importer& importer, OnnxCheck* check) {
+  for (const NodeProto& node : file.graph().node()) {
+    if (importer.Needs(node)) Count(node, check);
+  }
+  for (const auto& [name, array] : importer.Trained()) {
+    check->trained.push_back({name, ShapeText(array->shape), array->count()});
+  }
+  check->marks_buffers = file.marks_parameters();
+}
+
 // Fills in the sizes that the file says. The input is an image, tokens, or indices and values.
 absl::Status FillShape(const onnx::OnnxFile& file, const ModelConfig& config, SampleShape* shape) {
   onnx::Importer importer(file, {.config = config});
@@ -118,9 +129,7 @@ absl::StatusOr<OnnxCheck> CheckOnnx(const std::string& path, SampleShape shape) 
       importer = std::move(of_texts);
     }
   }
-  for (const NodeProto& node : file.graph().node()) {
-    if (importer->Needs(node)) Count(node, &check);
-  }
+  FillChosen(file, *importer, &check);
   check.weights = importer->CountWeights();
   check.notes = importer->Notes();
   for (const NodeProto& node : file.graph().node()) {
@@ -134,10 +143,6 @@ absl::StatusOr<OnnxCheck> CheckOnnx(const std::string& path, SampleShape shape) 
                      " is part of the loss, so what ps-ctl export --onnx writes ends before it, in "
                      "logits: apply it to them"));
   }
-  for (const auto& [name, array] : importer->Trained()) {
-    check.trained.push_back({name, ShapeText(array->shape), array->count()});
-  }
-  check.marks_buffers = file.marks_parameters();
   if (!problems.ok()) {
     check.problems.push_back({"", "", std::string(problems.status().message())});
     return check;
@@ -147,6 +152,18 @@ absl::StatusOr<OnnxCheck> CheckOnnx(const std::string& path, SampleShape shape) 
                               onnx::SafeName(problem.node->name()), problem.why});
   }
   return check;
+}
+
+absl::StatusOr<OnnxFacts> FactsOfOnnx(const ModelConfig& config, size_t most) {
+  PSGD_ASSIGN_OR_RETURN(const onnx::OnnxFile file, onnx::OnnxFile::Read(config.onnx()));
+  onnx::Importer importer(file, {.config = config});
+  PSGD_RETURN_IF_ERROR(importer.ChooseTrained());
+  OnnxFacts facts;
+  FillChosen(file, importer, &facts.check);
+  for (const std::string& note : importer.Notes(most))
+    facts.check.notes.push_back(absl::StrCat(config.onnx(), ": ", note));
+  facts.lost = importer.CheckLost();
+  return facts;
 }
 
 }  // namespace psgd

@@ -8,6 +8,7 @@
 
 #include "common/sample_shape.h"
 #include "common/status.h"
+#include "proto/config.pb.h"
 
 namespace psgd {
 
@@ -42,5 +43,13 @@ struct OnnxCheck {
 // `shape` has the sizes of samples that the file leaves open, or zeros. An error if the file cannot
 // be read, or leaves more open.
 absl::StatusOr<OnnxCheck> CheckOnnx(const std::string& path, SampleShape shape);
+
+// What the file config.onnx() tells before its nodes are imported, for a run that does that anyway.
+struct OnnxFacts {
+  OnnxCheck check;    // of it ops, trained and marks_buffers, and the notes of OnnxNotes
+  absl::Status lost;  // CheckOnnxTrained
+};
+// A note names at most `most` weights.
+absl::StatusOr<OnnxFacts> FactsOfOnnx(const ModelConfig& config, size_t most);
 
 }  // namespace psgd

@@ -13,6 +13,7 @@
 #include "common/units.h"
 #include "compression/policy.h"
 #include "engine/graph/model_spec.h"
+#include "engine/onnx/check.h"
 #include "engine/onnx/import.h"
 #include "engine/runtime/planned_network.h"
 #include "engine/zoo/zoo.h"
@@ -198,7 +199,12 @@ absl::StatusOr<TrainingSize> CheckTrainable(const Config& config, bool begins,
   PSGD_ASSIGN_OR_RETURN(const DataSets data, OpenDataOf(config));
   PSGD_ASSIGN_OR_RETURN(const PaddingNote padding, CheckPadding(config, data));
   if (begins && padding.of_many) return absl::InvalidArgumentError(padding.text);
-  if (begins) PSGD_RETURN_IF_ERROR(CheckOnnxTrained(config.model()));
+  constexpr size_t kMostWeights = 4;  // in a note
+  OnnxFacts facts;
+  if (config.model().has_onnx()) {
+    PSGD_ASSIGN_OR_RETURN(facts, FactsOfOnnx(config.model(), kMostWeights));
+  }
+  if (begins) PSGD_RETURN_IF_ERROR(facts.lost);
   PSGD_ASSIGN_OR_RETURN(const ModelGraph model, BuildGraph(config, data));
   PSGD_RETURN_IF_ERROR(CheckLabels(config.data(), data.shape, model));
   const ModelSpec spec = MakeModelSpec(ModelName(config.model()), model.graph);
@@ -230,13 +236,8 @@ absl::StatusOr<TrainingSize> CheckTrainable(const Config& config, bool begins,
         QuorumNote(config), LostStepsNote(config.local()), RenewalsNote(config)}) {
     if (!note.empty()) size.notes.push_back(std::move(note));
   }
-  constexpr size_t kMostWeights = 4;  // in a note
-  PSGD_ASSIGN_OR_RETURN(const std::vector<std::string> weights,
-                        OnnxNotes(config.model(), kMostWeights));
-  size.notes.insert(size.notes.end(), weights.begin(), weights.end());
-  if (!config.model().has_onnx()) return size;
-  const auto check = CheckOnnx(config.model().onnx(), data.shape);
-  std::string note = check.ok() ? EvaluationNote(*check) : "";
+  size.notes.insert(size.notes.end(), facts.check.notes.begin(), facts.check.notes.end());
+  std::string note = EvaluationNote(facts.check);
   if (!note.empty()) size.notes.push_back(std::move(note));
   return size;
 }

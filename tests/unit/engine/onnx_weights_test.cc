@@ -381,8 +381,16 @@ TEST(OnnxWeights, WhatPyTorchAloneWouldTrainIsNotedAndRefusedIfMarked) {
     EXPECT_THAT(std::string(CheckOnnxTrained(config).message()),
                 AllOf(HasSubstr("PyTorch trains its parameter w (3x32), and psgd would not"),
                       HasSubstr("model.frozen: [w]")));
+    const auto facts = FactsOfOnnx(config, 20);
+    ASSERT_TRUE(facts.ok()) << facts.status();
+    EXPECT_EQ(facts->lost, CheckOnnxTrained(config));
+    EXPECT_EQ(facts->check.notes, *OnnxNotes(config));
+    ASSERT_EQ(facts->check.trained.size(), 1u);
+    EXPECT_EQ(facts->check.trained[0].name, "other");
+    EXPECT_EQ(facts->check.ops.size(), CheckOnnx(config.onnx(), {})->ops.size());
     config.add_frozen("w");
     EXPECT_TRUE(CheckOnnxTrained(config).ok());
+    EXPECT_TRUE(FactsOfOnnx(config, 20)->lost.ok());
     EXPECT_THAT(Notes(model, config), ElementsAre(Held(kLost, "p (" + ShapeText(power) + ")")));
   }
 }
