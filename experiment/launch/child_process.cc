@@ -12,8 +12,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 #include <thread>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -27,6 +30,40 @@ constexpr off_t kTailBytes = 8192;
 constexpr int kTailLines = 10;
 constexpr size_t kLongestLine = size_t{1} << 16;
 constexpr Duration kLookAgain = std::chrono::milliseconds(10);
+
+// The open descriptors that go to children.
+std::vector<int> Inheritable() {
+  std::vector<int> all;
+  std::error_code error;
+  for (std::filesystem::directory_iterator at("/proc/self/fd", error), end; !error && at != end;
+       at.increment(error)) {
+    int number = 0;
+    if (absl::SimpleAtoi(at->path().filename().string(), &number)) all.push_back(number);
+  }
+  // The folder itself is closed by now.
+  std::erase_if(all, [](int number) { return fcntl(number, F_GETFD) != 0; });
+  std::ranges::sort(all);
+  return all;
+}
+
+// Made before main opens anything. The parent left them open for this process and its children: a
+// lock of a sweep is held while any process of a run lives.
+const std::vector<int> kInherited = Inheritable();
+
+// Libraries open sockets without O_CLOEXEC. A child that kept one would keep the link of a dead
+// process. Runs in the child before exec.
+void KeepOnlyInherited() {
+  int from = STDERR_FILENO + 1;
+  for (const int kept : kInherited) {
+    if (kept < from) continue;
+    if (kept > from) {
+      close_range(static_cast<unsigned>(from), static_cast<unsigned>(kept - 1),
+                  CLOSE_RANGE_CLOEXEC);
+    }
+    from = kept + 1;
+  }
+  close_range(static_cast<unsigned>(from), ~0u, CLOSE_RANGE_CLOEXEC);
+}
 
 absl::Status MakePipe(FileDescriptor* read_end, FileDescriptor* write_end) {
   int fds[2];
@@ -51,6 +88,7 @@ absl::Status MakePipe(FileDescriptor* read_end, FileDescriptor* write_end) {
   if (getppid() != parent) _exit(1);  // the parent died before the call above
   // A core may be missing or taken by another program. The child runs all the same.
   if (CPU_COUNT(cores) > 0) sched_setaffinity(0, sizeof *cores, cores);
+  KeepOnlyInherited();
   if (keep_open >= 0) fcntl(keep_open, F_SETFD, 0);
   dup2(in, STDIN_FILENO);
   dup2(out, STDOUT_FILENO);

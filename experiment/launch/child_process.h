@@ -26,8 +26,9 @@ struct ChildOptions {
 };
 
 // The child gets SIGTERM when the thread that started it ends. The child has a process group of its
-// own, so Ctrl-C on the terminal reaches only the parent. The destructor kills a running child. Not
-// thread-safe.
+// own, so Ctrl-C on the terminal reaches only the parent. It inherits no descriptors that this
+// process opened, except its standard streams and `keep_open`. The destructor kills a running
+// child. Not thread-safe.
 class ChildProcess {
  public:
   static absl::StatusOr<std::unique_ptr<ChildProcess>> Start(ChildOptions options);

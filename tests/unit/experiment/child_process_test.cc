@@ -2,9 +2,13 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <fstream>
+#include <utility>
+
+#include "common/file_descriptor.h"
 
 namespace psgd {
 namespace {
@@ -84,18 +88,28 @@ TEST(ChildProcess, TerminalSignalsDoNotReachIt) {
   EXPECT_NE(getpgid(child->pid()), getpgid(0));
 }
 
-// What one child kept open of another would not end with it.
-TEST(ChildProcess, InheritsNothingOfTheOthers) {
-  const auto open = [] { return Shell("echo /proc/$$/fd/*")->ReadLine(10s); };
-  const auto alone = open();
+// A child that kept the link of a process would keep it when that process is dead.
+TEST(ChildProcess, InheritsOnlyWhatItIsGiven) {
+  const auto open_in = [](ChildOptions options) {
+    options.name = "child";
+    options.argv = {"/bin/sh", "-c", "echo /proc/$$/fd/*"};
+    const auto child = ChildProcess::Start(std::move(options));
+    EXPECT_TRUE(child.ok()) << child.status();
+    return child.ok() ? (*child)->ReadLine(10s) : std::nullopt;
+  };
+  const auto alone = open_in({});
   ASSERT_TRUE(alone.has_value());
-  ChildOptions options;
-  options.name = "other";
-  options.argv = {"/bin/sh", "-c", "exec sleep 60"};
-  options.listens = true;
-  const auto other = ChildProcess::Start(std::move(options));
+  ChildOptions listens;
+  listens.name = "other";
+  listens.argv = {"/bin/sh", "-c", "exec sleep 60"};
+  listens.listens = true;
+  const auto other = ChildProcess::Start(std::move(listens));
   ASSERT_TRUE(other.ok()) << other.status();
-  EXPECT_EQ(open(), alone);
+  // As libraries do, without O_CLOEXEC.
+  const FileDescriptor link(::socket(AF_UNIX, SOCK_STREAM, 0));
+  ASSERT_TRUE(link.open());
+  EXPECT_EQ(open_in({}), alone);
+  EXPECT_NE(open_in({.keep_open = link.get()}), alone);
 }
 
 // As a job in the background of a script.
