@@ -143,7 +143,7 @@ void SimServer::Boot(bool begins) {
   // Servers in production start to join only once the run is there.
   options.was_part = !begins && earlier && world_->store().revision() > 0;
   options.may_lead = world_->faults().shared_store || machine_ == 0;
-  options.leader.coordinator = world_->coordinator();
+  options.leader.coordinator = world_->CoordinatorOf(begins);
   options.leader.copies = world_->faults().copies;
   options.leader.servers = static_cast<size_t>(world_->faults().machines);
   options.leader.patience = kServerSilence;
@@ -368,6 +368,7 @@ void SimServer::Carry(ServerEffect effect) {
     if (bug == CopyBug::kForgetMembers && record->members_size() > 0)
       record->mutable_members()->RemoveLast();
     if (bug == CopyBug::kForgetCheckpoint) record->clear_under_way();
+    if (bug == CopyBug::kForgetResume) write->record.clear_resumes_from();
     if (bug == CopyBug::kForgetLedger) record->mutable_ledger()->clear_dealt();
     if (bug == CopyBug::kDealAgain && record->has_ledger()) {
       auto* const remaining = record->mutable_ledger()->mutable_position()->mutable_remaining();
@@ -454,9 +455,11 @@ void SimServer::Carry(ServerEffect effect) {
     if (world_->tracing()) world_->Note(absl::StrCat("machine ", machine_, ": ", news->text));
   } else if (const auto* end = std::get_if<effect::End>(&effect)) {
     over_ = true;
-    if (!end->why.ok() && end->why.message() != "the run is over") {
-      world_->oracle().Breach(absl::StrCat("machine ", machine_, " ends: ", end->why.ToString()));
-    }
+    if (end->why.ok() || end->why.message() == "the run is over") return;
+    const RunRecord& record = world_->store().record();
+    if (absl::IsFailedPrecondition(end->why) && record.resumes_from() > 0 && !record.has_plan())
+      return world_->MustBeginAgain();
+    world_->oracle().Breach(absl::StrCat("machine ", machine_, " ends: ", end->why.ToString()));
   }
 }
 

@@ -41,6 +41,7 @@ enum class CopyBug {
   kSkipStep,          // a step reaches a copy without its gradients, and nobody notices
   kKeepDiverged,      // a copy goes on with a journal that is no beginning of the leader's
   kBelieveRestarted,  // a copy read from a disk that lost power counts as in sync
+  kForgetResume,      // the stored record lacks the checkpoint that the run goes on from
   kTakeHalfImage,     // an image of which the last parts did not come is taken for a whole one
   kIgnoreStore,       // a server leads although another one took the lead
 };
