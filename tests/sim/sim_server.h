@@ -16,7 +16,7 @@
 #include "server/cluster/server_core.h"
 #include "server/cluster/unsealed_checkpoint.h"
 #include "simulate/chance.h"
-#include "tests/sim/storage.h"
+#include "tests/sim/sim_disk.h"
 
 namespace psgd::sim {
 
@@ -58,7 +58,7 @@ class SimServer {
   void DieSoon() { dies_in_ = static_cast<int>(chance_.Between(0, 6)); }
   void Pause(Time until) { awake_at_ = std::max(awake_at_, until); }
   void Leave();
-  void FillDisk(bool full);
+  void FillDisk(bool full) { disk_.Fill(full); }
 
   bool up() const { return core_ != nullptr; }
   // It is up, and did not stand still lately: a server that stood still may have been reported as
@@ -80,7 +80,6 @@ class SimServer {
   absl::StatusOr<std::unique_ptr<DurableShard>> MadeAgain(uint32_t shard);
 
  private:
-  class Disk;
   using Input = std::function<void(Time, ServerEffects*)>;
   struct Link {
     uint64_t id = 0;    // 0: there is none
@@ -98,7 +97,27 @@ class SimServer {
   void WhenAwake(std::function<void()> action);
   void Feed(const Input& input);
   void CarryOut(ServerEffects effects);
-  void Carry(ServerEffect effect);
+  void Do(const effect::HaveCopy& have);
+  void Do(const effect::DropCopy& drop);
+  void Do(const effect::CheckpointDone& done);
+  void Do(effect::SendState& state);
+  void Do(effect::SendAssignment& assign);
+  void Do(const effect::SendOrder& order);
+  void Do(const effect::Refuse& refuse);
+  void Do(const effect::ReadStore&);
+  void Do(effect::WriteStore& write);
+  void Do(const effect::KeepLease& keep);
+  void Do(effect::Answer& answer);
+  void Do(const effect::SendPart& made);
+  void Do(const effect::WritePart& part);
+  void Do(effect::SealCheckpoint& seal);
+  void Do(const effect::DiscardParts& parts);
+  void Do(const effect::News& news);
+  void Do(const effect::End& end);
+  // The simulation has no passes, and no records of a run.
+  void Do(const effect::Admit&) {}
+  void Do(const effect::Expel&) {}
+  void Do(const effect::Observed&) {}
   void Have(const AssignedCopy& assigned);
   void Execute(const ShardOrderTo& order);
   void TellOrders(uint32_t shard, const std::vector<CopyCore::OrderDone>& done);
@@ -125,8 +144,6 @@ class SimServer {
   void SaveImageLater(uint32_t shard, std::shared_ptr<const ShardImage> image);
   CopyState StateOf(uint32_t shard) const;
   CopyOptions OptionsOf(uint32_t shard);
-  // What lies in the shard's place on the disk; a new journal if nothing does.
-  DurableShardOptions PlaceOf(uint32_t shard);
   void CannotStart(uint32_t shard, const absl::Status& why);
   void EmptyDisk();
 
@@ -135,16 +152,13 @@ class SimServer {
   Chance chance_;
   uint64_t life_ = 0;
   Time awake_at_{};
-  int dies_in_ = -1;               // effects; -1: it does not
-  int operations_until_end_ = -1;  // on the disk; 0: it does no more; -1: it does not end so
+  int dies_in_ = -1;  // effects; -1: it does not
   bool over_ = false;
 
   // The disk.
   uint64_t identity_ = 0;
-  std::map<uint32_t, std::unique_ptr<ShardDisk>> disks_, asides_;  // by shard: the copy's place
-  bool full_ = false;
+  SimDisk disk_;
   bool lost_power_ = false;
-  std::map<uint64_t, std::set<uint32_t>> checkpoints_;  // the shards whose parts are written
 
   // The process.
   std::unique_ptr<ServerCore> core_;
