@@ -93,6 +93,9 @@ class RunWorld final : public World {
     uint32_t number = 0;
     auto operator<=>(const Stream&) const = default;
   };
+  // The copies of each shard have a stream of their own.
+  static constexpr uint32_t kRunStream = 0;
+  static uint32_t StreamOf(uint32_t shard) { return 1 + shard; }
   // Brings a message, no sooner than `pause` after the one before it. `lost` is called where the
   // machines are cut off.
   void Carry(Stream stream, Duration pause, std::function<void()> deliver,

@@ -19,23 +19,6 @@ constexpr double kDiesBeforeItWrites = 0.4;
 constexpr double kDiesTakingAnImage = 0.1;
 constexpr int64_t kMostOperations = 5;  // on the disk, for an image that cannot be written
 
-constexpr int64_t kMostImageParts = 4;
-
-// Of what passes between two servers: the copies of each shard have a stream of their own.
-constexpr uint32_t kRunStream = 0;
-uint32_t StreamOf(uint32_t shard) { return 1 + shard; }
-
-// The image without the weights that its last parts have.
-CopyMessage HalfOf(CopyMessage message) {
-  ShardImage half = *std::get<CopyMessage::Image>(message.what).image;
-  for (size_t i = half.arrays.slices.size() / 2; i < half.arrays.slices.size(); ++i) {
-    Bytes& weights = half.arrays.slices[i].weights;
-    weights = Bytes::Adopt(std::vector<std::byte>(weights.size()));
-  }
-  message.what = CopyMessage::Image{std::make_shared<const ShardImage>(std::move(half))};
-  return message;
-}
-
 std::string NoPart(uint64_t checkpoint, uint32_t shard) {
   return absl::StrCat("the part of shard ", shard, " of checkpoint ", checkpoint, " is not here");
 }
@@ -46,7 +29,8 @@ SimServer::SimServer(RunWorld* world, uint32_t machine)
     : world_(world),
       machine_(machine),
       chance_(world->scenario().network_seed, 300 + machine),
-      disk_(world->scenario(), &chance_) {}
+      disk_(world->scenario(), &chance_),
+      streams_(world, this, &chance_) {}
 
 const CopyCore* SimServer::copy(uint32_t shard) const {
   const auto found = copies_.find(shard);
@@ -140,7 +124,7 @@ void SimServer::Die(bool power, bool lose_disk) {
     place->dies_writing = false;
   }
   copies_.clear();
-  follows_.clear();
+  streams_.Clear();
   cuts_ = HeldCuts();
   unsealed_ = UnsealedCheckpoint();
   const uint64_t life = life_;
@@ -225,7 +209,7 @@ void SimServer::Do(const effect::DropCopy& drop) {
                           if (life != life_) return;
                           WhenAwake([this, shard] {
                             copies_.erase(shard);
-                            follows_.erase(shard);
+                            streams_.Drop(shard);
                             CopyPlace(disk_.PlaceOf(shard)).Drop();
                             Feed([this, shard](Time now, ServerEffects* effects) {
                               cuts_.Dropped(shard);
@@ -427,12 +411,7 @@ void SimServer::Have(const AssignedCopy& assigned) {
     return world_->oracle().Breach(
         absl::StrCat("machine ", machine_, ", shard ", shard, ": ", had.ToString()));
   }
-  const uint32_t leader = assigned.leader() == server() ? 0 : assigned.leader();
-  if (Following& following = follows_[shard]; following.server != leader) {
-    world_->outcome().images_broken_off += following.begun.has_value();
-    following = {leader, 0, std::nullopt};
-    ReachLeadingCopy(shard);
-  }
+  streams_.Follow(shard, assigned.leader() == server() ? 0 : assigned.leader());
   if (copy->leads()) {
     // A cut that was made again from the journal; the run's leader says if it is not missing.
     if (auto cut = copy->shard()->TakeReplayedCut())
@@ -478,7 +457,7 @@ void SimServer::SendUp(std::function<void(SimServer*)> deliver) {
   const Link link = up_;
   const auto lost = [this, link] { LoseLink(link.id, &world_->machine(link.to)); };
   world_->Carry(
-      {machine_, link.to, kRunStream}, {},
+      {machine_, link.to, RunWorld::kRunStream}, {},
       [=, this] {
         SimServer& leader = world_->machine(link.to);
         if (leader.life_ == link.life && leader.down_.contains(link.id) && !lost_.contains(link.id))
@@ -505,7 +484,7 @@ void SimServer::SendDown(uint64_t link, std::function<void(SimServer*)> deliver)
   if (at == down_.end()) return;
   SimServer* const to = &world_->machine(at->second);
   world_->Carry(
-      {machine_, to->machine_, kRunStream}, {},
+      {machine_, to->machine_, RunWorld::kRunStream}, {},
       [=] {
         if (to->up_.id == link && !to->lost_.contains(link)) deliver(to);
       },
@@ -569,7 +548,7 @@ void SimServer::OnCopyMessage(uint32_t from, const CopyMessage& message) {
     const auto at = copies_.find(message.shard);
     if (at == copies_.end()) return;
     if (std::holds_alternative<CopyMessage::Image>(message.what))
-      follows_[message.shard].begun.reset();
+      streams_.ImageIsWhole(message.shard);
     if (std::holds_alternative<CopyMessage::Image>(message.what) && world_->faults().kills > 0 &&
         HasJournal(world_->scenario().config) &&
         world_->queue().now() < world_->scenario().network.heals_at &&
@@ -592,7 +571,7 @@ void SimServer::Flush(uint32_t shard) {
   for (Outgoing& outgoing : effects.workers) {
     world_->AnswerWorker(machine_, shard, std::move(outgoing), copy.shard()->core());
   }
-  for (CopyCore::Send& send : effects.copies) SendToCopy(std::move(send));
+  for (CopyCore::Send& send : effects.copies) streams_.Send(std::move(send));
   std::shared_ptr<const ShardCut> taken;
   std::vector<QuarantinedWorker> quarantined;
   if (copy.shard() != nullptr) {
@@ -624,84 +603,6 @@ void SimServer::Flush(uint32_t shard) {
   });
 }
 
-void SimServer::SendToCopy(CopyCore::Send send) {
-  SimServer* const to = world_->MachineOf(send.server);
-  if (to == nullptr) return;
-  CopyMessage& message = send.message;
-  const uint32_t shard = message.shard;
-  auto* const steps = std::get_if<CopyMessage::Steps>(&message.what);
-  if (auto* has = std::get_if<CopyMessage::Has>(&message.what);
-      has != nullptr && world_->faults().bug == CopyBug::kKeepDiverged && has->entries > 0) {
-    has->log_epoch = message.epoch;
-  }
-  if (steps != nullptr && world_->faults().bug == CopyBug::kSkipStep &&
-      !steps->steps.entries.empty() && chance_.Happens(0.2)) {
-    for (Bytes& payload : steps->steps.entries.back().payloads) {
-      payload = Bytes::Adopt(std::vector<std::byte>(payload.size()));
-    }
-  }
-  const bool image = std::holds_alternative<CopyMessage::Image>(message.what);
-  const bool leads = image || steps != nullptr;
-  SimServer* const follower = leads ? to : this;
-  const Following& following = follower->follows_[shard];
-  const uint64_t stream = following.stream;
-  if (stream == 0 || following.server != (leads ? server() : send.server)) return;
-  const int64_t parts = image ? chance_.Between(1, kMostImageParts) : 1;
-  world_->outcome().images_in_parts += parts > 1;
-  for (int64_t part = 1; part <= parts; ++part) {
-    const bool slow = image && world_->queue().now() < world_->scenario().network.heals_at;
-    const Duration pause =
-        slow ? chance_.Between(Duration(0), world_->faults().image_pause) : Duration(0);
-    world_->Carry(
-        {machine_, to->machine_, StreamOf(shard)}, pause,
-        [=, from = server(), last = part == parts] {
-          if (follower->follows_[shard].stream != stream) return;
-          last ? to->OnCopyMessage(from, message) : to->OnImagePart(message);
-        },
-        [=] { follower->LoseStream(shard, stream); });
-  }
-}
-
-// A stream that loses a message breaks, and nothing more comes on it.
-void SimServer::LoseStream(uint32_t shard, uint64_t stream) {
-  const auto at = follows_.find(shard);
-  if (at == follows_.end() || stream == 0 || at->second.stream != stream) return;
-  at->second.stream = 0;
-  if (SimServer* const leader = world_->MachineOf(at->second.server)) {
-    leader->WhenAwake([leader, shard, follower = server()] {
-      const auto copy = leader->copies_.find(shard);
-      if (copy != leader->copies_.end()) copy->second->ForgetLink(follower);
-    });
-  }
-  if (const auto begun = std::exchange(at->second.begun, std::nullopt)) {
-    ++world_->outcome().images_broken_off;
-    if (world_->faults().bug == CopyBug::kTakeHalfImage)
-      OnCopyMessage(at->second.server, HalfOf(*begun));
-  }
-  ReachLater(shard);
-}
-
-void SimServer::ReachLater(uint32_t shard) {
-  world_->queue().After(chance_.Between(std::chrono::milliseconds(1), kServerSilence / 2),
-                        [=, this, life = life_] {
-                          if (life == life_) WhenAwake([=, this] { ReachLeadingCopy(shard); });
-                        });
-}
-
-void SimServer::ReachLeadingCopy(uint32_t shard) {
-  const auto at = follows_.find(shard);
-  const auto copy = copies_.find(shard);
-  if (at == follows_.end() || copy == copies_.end()) return;
-  if (at->second.server == 0 || at->second.stream != 0) return;
-  SimServer* const leader = world_->MachineOf(at->second.server);
-  if (leader == nullptr || world_->AreCut(machine_, leader->machine_) ||
-      world_->AreCut(leader->machine_, machine_) || !leader->TakeFollower(shard, server())) {
-    return ReachLater(shard);
-  }
-  at->second.stream = ++streams_;
-  copy->second->OnReached();
-}
-
 bool SimServer::TakeFollower(uint32_t shard, uint32_t follower) {
   const auto copy = copies_.find(shard);
   if (copy == copies_.end() || world_->queue().now() < awake_at_) return false;
@@ -709,11 +610,18 @@ bool SimServer::TakeFollower(uint32_t shard, uint32_t follower) {
   return true;
 }
 
+void SimServer::LoseFollower(uint32_t shard, uint32_t follower) {
+  WhenAwake([=, this] {
+    const auto copy = copies_.find(shard);
+    if (copy != copies_.end()) copy->second->ForgetLink(follower);
+  });
+}
+
 void SimServer::OnImagePart(const CopyMessage& message) {
   WhenAwake([=, this] {
     const auto at = copies_.find(message.shard);
     if (at == copies_.end()) return;
-    follows_[message.shard].begun = message;
+    streams_.ImageBegins(message);
     at->second->OnPart(world_->queue().now());
     Flush(message.shard);
   });

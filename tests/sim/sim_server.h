@@ -17,6 +17,7 @@
 #include "server/cluster/unsealed_checkpoint.h"
 #include "simulate/chance.h"
 #include "tests/sim/sim_disk.h"
+#include "tests/sim/sim_streams.h"
 
 namespace psgd::sim {
 
@@ -75,9 +76,20 @@ class SimServer {
   void Request(uint64_t id, const ControlRequest& request);
   void Deliver(uint32_t process, uint32_t shard, Message message);
   void OnCopyMessage(uint32_t from, const CopyMessage& message);
+  void OnImagePart(const CopyMessage& message);
   void Tick();
   // What the disk holds of a shard. REQUIRES: the run keeps journals, and is over.
   absl::StatusOr<std::unique_ptr<DurableShard>> MadeAgain(uint32_t shard);
+
+  // For streams between copies.
+  SimStreams& streams() { return streams_; }
+  // Runs it when this process is awake; never, if it dies before.
+  void WhenAwake(std::function<void()> action);
+  // A following copy opens a stream. False: this server stands still, or has no copy of the shard.
+  bool TakeFollower(uint32_t shard, uint32_t follower);
+  void LoseFollower(uint32_t shard, uint32_t follower);
+  // The stream of the copy here is open. REQUIRES: there is a copy of the shard.
+  void OnReached(uint32_t shard) { copies_.at(shard)->OnReached(); }
 
  private:
   using Input = std::function<void(Time, ServerEffects*)>;
@@ -86,15 +98,7 @@ class SimServer {
     uint32_t to = 0;    // machine
     uint64_t life = 0;  // of that machine
   };
-  // How a copy hears the leading copy.
-  struct Following {
-    uint32_t server = 0;               // 0: it leads itself
-    uint64_t stream = 0;               // 0: there is none
-    std::optional<CopyMessage> begun;  // an image of which only the first parts have come
-  };
 
-  // Runs it when this process is awake; never, if it dies before.
-  void WhenAwake(std::function<void()> action);
   void Feed(const Input& input);
   void CarryOut(ServerEffects effects);
   void Do(const effect::HaveCopy& have);
@@ -129,14 +133,6 @@ class SimServer {
   void BreakLink();
   void LoseLink(uint64_t id, SimServer* leader);
   void Flush(uint32_t shard);
-  // An image goes in parts, between which something may happen.
-  void SendToCopy(CopyCore::Send send);
-  void LoseStream(uint32_t shard, uint64_t stream);
-  void ReachLater(uint32_t shard);
-  void ReachLeadingCopy(uint32_t shard);
-  // A following copy opens a stream. False: this server stands still, or has no copy of the shard.
-  bool TakeFollower(uint32_t shard, uint32_t follower);
-  void OnImagePart(const CopyMessage& message);
   void OnCut(uint32_t shard, std::shared_ptr<const ShardCut> cut);
   void WritePart(const effect::WritePart& part);
   // Nothing: the part is passed over.
@@ -163,8 +159,7 @@ class SimServer {
   // The process.
   std::unique_ptr<ServerCore> core_;
   std::map<uint32_t, std::unique_ptr<CopyCore>> copies_;
-  std::map<uint32_t, Following> follows_;  // by shard
-  uint64_t streams_ = 0;                   // that its copies had to leading copies
+  SimStreams streams_;
   HeldCuts cuts_;
   UnsealedCheckpoint unsealed_;
   Link up_;                            // to the machine that leads the run
