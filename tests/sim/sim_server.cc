@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "proto/has_journal.h"
@@ -393,7 +394,8 @@ void SimServer::Do(const effect::End& end) {
   over_ = true;
   if (end.why.ok() || end.why.message() == "the run is over") return;
   const RunRecord& record = world_->store().record();
-  if (absl::IsFailedPrecondition(end.why) && record.resumes_from() > 0 && !record.has_plan())
+  if (record.resumes_from() > 0 && !record.has_plan() &&
+      absl::StartsWith(end.why.message(), "this server ended before training began"))
     return world_->MustBeginAgain();
   world_->oracle().Breach(absl::StrCat("machine ", machine_, " ends: ", end.why.ToString()));
 }
