@@ -145,6 +145,13 @@ class Oracle {
   void Deal(const Batch& batch, uint32_t member);
   // Notes the push, which is next in order, and whether the shard may hear it.
   void CountSoundness(const Push& push, Soundness* soundness, MadePush* made);
+  bool IsQuarantined(uint32_t member) const;
+  // One of this run, not of an earlier one.
+  bool AnyQuarantined() const;
+  // Whether a batch may be undone after the run's last worker went into quarantine: its holder is
+  // in quarantine, or the pass had not ended and nobody has it. `holder`: nullopt if it was never
+  // dealt.
+  bool MayBeUndone(uint32_t epoch, std::optional<uint32_t> holder) const;
   // Every batch of every epoch is in, but for those that came back too late.
   void CheckBatches(const std::map<uint32_t, Applied>& applied, bool drained);
   void CheckWholeMessages(const std::map<uint32_t, Applied>& applied);
@@ -165,7 +172,6 @@ class Oracle {
   std::set<Batch> late_;               // left undone when the next epoch had begun
   uint32_t epoch_ = 0;                 // the latest
   uint64_t last_step_ = 0;
-  bool any_quarantined_ = false;
   // Of the run whose checkpoint this run goes on from. The first members are its own.
   struct Earlier {
     uint32_t members = 0;
@@ -174,6 +180,8 @@ class Oracle {
     uint32_t epoch = 0;             // likewise
     std::set<uint32_t> remaining;   // batches of that epoch that are still to be dealt
     std::map<uint32_t, Marks> has;  // by slice: the updates that are in the checkpoint
+    // How many states a worker of this run begins a slice with.
+    std::map<std::pair<uint32_t, uint32_t>, uint64_t> states;
   };
   std::optional<Earlier> earlier_;
   std::set<uint64_t> ends_;  // last clocks of segments

@@ -1,5 +1,5 @@
-// Bugs planted on purpose in the protocol between servers: random runs find each of them, one of
-// them only with the faults that it needs.
+// Bugs planted on purpose in the protocol between servers: random runs find each of them, two of
+// them only with the faults that they need.
 #include <gtest/gtest.h>
 
 #include <iostream>
@@ -33,11 +33,19 @@ void MakeRoomForALostEnd(Scenario* scenario, RunFaults* faults) {
   faults->kills = faults->answer_kills = faults->pauses = faults->cuts = 0;
 }
 
+// The first server of a run that goes on from a checkpoint dies, most often before training begins.
+void MakeRoomForAnEarlyDeath(Scenario* scenario, RunFaults* faults) {
+  scenario->config.mutable_durability()->set_acknowledge(DurabilityConfig::FSYNC);
+  faults->given_up_after = std::chrono::milliseconds(300);
+  faults->early_deaths = 1;
+}
+
 TEST_P(PlantedBugs, AreFound) {
   for (uint64_t seed = 1; seed <= kFindWithin; ++seed) {
     auto [scenario, faults] = RandomRun(seed);
     faults.bug = GetParam().bug;
     if (faults.bug == CopyBug::kBelieveRestarted) MakeRoomForALostEnd(&scenario, &faults);
+    if (faults.bug == CopyBug::kForgetResume) MakeRoomForAnEarlyDeath(&scenario, &faults);
     const RunOutcome outcome = Simulate(scenario, faults, false);
     if (outcome.breaches.empty()) continue;
     std::cout << "seed " << seed << ": " << outcome.breaches.front() << "\n";
@@ -58,6 +66,7 @@ INSTANTIATE_TEST_SUITE_P(
                     PlantedBug{"ForgetsAMemberOfTheRecord", CopyBug::kForgetMembers},
                     PlantedBug{"ForgetsTheCheckpointUnderWay", CopyBug::kForgetCheckpoint},
                     PlantedBug{"TellsWhatIsNotStored", CopyBug::kTellUnstored},
+                    PlantedBug{"ForgetsTheCheckpointItGoesOnFrom", CopyBug::kForgetResume},
                     PlantedBug{"SkipsAStepOfTheJournal", CopyBug::kSkipStep},
                     PlantedBug{"KeepsWhatDiverged", CopyBug::kKeepDiverged},
                     PlantedBug{"BelievesACopyThatRestarted", CopyBug::kBelieveRestarted},

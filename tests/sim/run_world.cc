@@ -65,6 +65,15 @@ RunWorld::RunWorld(const Scenario& scenario, const RunFaults& faults, bool trace
 
 RunWorld::~RunWorld() = default;
 
+CoordinatorOptions RunWorld::CoordinatorOf(bool begins) const {
+  CoordinatorOptions options = coordinator_;
+  if (!begins) {
+    options.resume.reset();
+    options.checkpoint.reset();
+  }
+  return options;
+}
+
 void RunWorld::Mix(uint64_t value) {
   outcome_.hash = (outcome_.hash ^ value) * 0x100000001b3ull;
   outcome_.hash ^= outcome_.hash >> 29;
@@ -568,6 +577,7 @@ void RunWorld::CheckDisk(SimServer* machine, uint32_t shard) {
 
 RunOutcome RunWorld::Run() {
   for (uint32_t i = 0; i < machines(); ++i) machines_[i]->Boot(i == 0);
+  if (coordinator_.resume && chance_.Happens(faults_.early_deaths)) machines_[0]->DieSoon();
   for (int i = 0; i < scenario_.processes; ++i) StartProcess();
   PlanMisfortunes();
   Tick();
@@ -575,13 +585,13 @@ RunOutcome RunWorld::Run() {
   const Time ends =
       faults_.given_up_after.count() > 0 ? start_ + faults_.given_up_after : Time::max();
   bool given_up = false;
-  while (!Over() && !given_up && queue_.now() < limit && oracle_.breaches().empty() &&
-         queue_.RunOne()) {
+  while (!Over() && !given_up && !must_begin_again_ && queue_.now() < limit &&
+         oracle_.breaches().empty() && queue_.RunOne()) {
     given_up = queue_.now() >= ends && MayGoOn();
   }
   if (Over()) {
     CheckEnd();
-  } else if (given_up) {
+  } else if (given_up || must_begin_again_) {
     if (tracing()) Note("all processes end");
   } else if (oracle_.breaches().empty()) {
     SimServer* const leader = Leading();
@@ -626,7 +636,14 @@ RunOutcome Simulate(const Scenario& scenario, const RunFaults& faults, bool trac
   next.drain_after = {};
   RunFaults faults_then = faults;
   faults_then.given_up_after = {};
-  return RunWorld(next, faults_then, trace, first).Run();
+  for (uint64_t again = 0;; ++again) {
+    RunWorld resumed(next, faults_then, trace, first);
+    outcome = resumed.Run();
+    outcome.begun_again = again;
+    if (!resumed.must_begin_again()) return outcome;
+    ++next.network_seed;
+    faults_then.early_deaths = 0;
+  }
 }
 
 std::string Failure(const Scenario& scenario, const RunFaults& faults) {
@@ -667,17 +684,20 @@ std::pair<Scenario, RunFaults> RandomRun(uint64_t seed) {
   if (ends.Happens(0.3)) {
     f.given_up_after =
         ends.Between(std::chrono::milliseconds(100), std::chrono::milliseconds(1500));
+    f.early_deaths = 0.5;
   }
   if (s.config.durability().acknowledge() == DurabilityConfig::JOURNAL && f.power_losses > 0) {
     // What was not synced is lost if the other copies are away just then: one misfortune at a time.
     f.power_losses = 1;
     f.kills = f.answer_kills = f.pauses = f.cuts = 0;
+    f.early_deaths = 0;
   }
   if (f.machines > 1 && f.copies > 1 && Chance(seed, 93).Happens(0.15)) {
     // Any death is like one with the disk: one misfortune at a time.
     s.config.mutable_durability()->set_acknowledge(DurabilityConfig::MEMORY);
     f.shared_store = true;
     f.answer_kills = f.power_losses = f.pauses = f.cuts = s.full_disks = 0;
+    f.early_deaths = 0;  // it may come right after training begins, when no other copy is there
   }
   return {s, f};
 }
@@ -689,7 +709,8 @@ std::string Describe(const Scenario& s, const RunFaults& f) {
                       ", deleted disks ", f.deleted_disks, ", pauses ", f.pauses, ", cuts ", f.cuts,
                       ", store outages ", f.store_outages, ", lost answers ", f.lost_answers,
                       ", rebalances ", f.rebalances, ", leaves ", f.leaves, ", given up after ",
-                      Seconds(f.given_up_after), " s, image pause ", Seconds(f.image_pause), " s");
+                      Seconds(f.given_up_after), " s, early deaths ", f.early_deaths,
+                      ", image pause ", Seconds(f.image_pause), " s");
 }
 
 }  // namespace psgd::sim

@@ -40,6 +40,8 @@ struct RunFaults {
   // Not 0: all processes end then, and another run goes on from the last checkpoint, if there is
   // one. It also does that once a run was drained.
   Duration given_up_after{};
+  // Share of resumed runs whose first server dies soon, perhaps before training begins.
+  double early_deaths = 0;
   int leaves = 0;
   int rebalances = 0;
   CopyBug bug = CopyBug::kNone;
@@ -54,6 +56,7 @@ struct RunOutcome {
   uint64_t resent = 0, deaths = 0, promotions = 0, takeovers = 0, moves = 0, images = 0;
   uint64_t leaves = 0, workers_cut_off = 0, quarantined = 0;
   uint64_t resumed = 0;
+  uint64_t begun_again = 0;  // because the only server with the checkpoint died before training
   uint64_t images_in_parts = 0, images_broken_off = 0;  // of those for other copies
   std::vector<std::string> trace;
 };
@@ -68,6 +71,8 @@ class RunWorld final : public World {
   RunOutcome Run();
   // It has run, was given up or drained, and has a checkpoint.
   bool MayGoOn() const;
+  // The server that had the checkpoint died before training began, so a person starts it again.
+  bool must_begin_again() const { return must_begin_again_ && oracle_.breaches().empty(); }
 
   void Ask(Worker* worker, ControlRequest request, Answered answer) override;
   void SendToShard(Worker* worker, uint32_t machine, uint32_t shard,
@@ -88,6 +93,9 @@ class RunWorld final : public World {
     uint32_t number = 0;
     auto operator<=>(const Stream&) const = default;
   };
+  // The copies of each shard have a stream of their own.
+  static constexpr uint32_t kRunStream = 0;
+  static uint32_t StreamOf(uint32_t shard) { return 1 + shard; }
   // Brings a message, no sooner than `pause` after the one before it. `lost` is called where the
   // machines are cut off.
   void Carry(Stream stream, Duration pause, std::function<void()> deliver,
@@ -107,7 +115,10 @@ class RunWorld final : public World {
   // were written last.
   void PartWritten(uint32_t shard, std::shared_ptr<const ShardCut> cut) { parts_[shard] = cut; }
   void Sealed(const CheckpointManifest& manifest);
-  const CoordinatorOptions& coordinator() const { return coordinator_; }
+  // Only the process that begins a run has the checkpoint that the run goes on from. One that joins
+  // or is restarted does not read it (apps/server_start.cc).
+  CoordinatorOptions CoordinatorOf(bool begins) const;
+  void MustBeginAgain() { must_begin_again_ = true; }
   void Mix(uint64_t value);
   RunOutcome& outcome() { return outcome_; }
 
@@ -169,6 +180,7 @@ class RunWorld final : public World {
   size_t started_before_ = 0;
   int answer_kills_ = 0;  // that are left
   Time start_{};
+  bool must_begin_again_ = false;
   RunOutcome outcome_;
 };
 

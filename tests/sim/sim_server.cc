@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "proto/has_journal.h"
@@ -19,23 +20,6 @@ constexpr double kDiesBeforeItWrites = 0.4;
 constexpr double kDiesTakingAnImage = 0.1;
 constexpr int64_t kMostOperations = 5;  // on the disk, for an image that cannot be written
 
-constexpr int64_t kMostImageParts = 4;
-
-// Of what passes between two servers: the copies of each shard have a stream of their own.
-constexpr uint32_t kRunStream = 0;
-uint32_t StreamOf(uint32_t shard) { return 1 + shard; }
-
-// The image without the weights that its last parts have.
-CopyMessage HalfOf(CopyMessage message) {
-  ShardImage half = *std::get<CopyMessage::Image>(message.what).image;
-  for (size_t i = half.arrays.slices.size() / 2; i < half.arrays.slices.size(); ++i) {
-    Bytes& weights = half.arrays.slices[i].weights;
-    weights = Bytes::Adopt(std::vector<std::byte>(weights.size()));
-  }
-  message.what = CopyMessage::Image{std::make_shared<const ShardImage>(std::move(half))};
-  return message;
-}
-
 std::string NoPart(uint64_t checkpoint, uint32_t shard) {
   return absl::StrCat("the part of shard ", shard, " of checkpoint ", checkpoint, " is not here");
 }
@@ -43,81 +27,15 @@ std::string NoPart(uint64_t checkpoint, uint32_t shard) {
 }  // namespace
 
 SimServer::SimServer(RunWorld* world, uint32_t machine)
-    : world_(world), machine_(machine), chance_(world->scenario().network_seed, 300 + machine) {}
+    : world_(world),
+      machine_(machine),
+      chance_(world->scenario().network_seed, 300 + machine),
+      disk_(world->scenario(), &chance_),
+      streams_(world, this, &chance_) {}
 
 const CopyCore* SimServer::copy(uint32_t shard) const {
   const auto found = copies_.find(shard);
   return found == copies_.end() ? nullptr : found->second.get();
-}
-
-// A copy's part of the simulated disk. It does nothing once the process has died.
-class SimServer::Disk final : public CopyDisk {
- public:
-  Disk(SimServer* server, uint32_t shard) : server_(server), shard_(shard) {}
-
-  bool Exists(CopySpot spot) const override { return At(spot).contains(shard_); }
-  absl::Status Rename(CopySpot from, CopySpot to) override {
-    PSGD_RETURN_IF_ERROR(Begin());
-    At(to)[shard_] = std::move(At(from).extract(shard_).mapped());
-    return absl::OkStatus();
-  }
-  absl::Status Discard(CopySpot spot) override {
-    PSGD_RETURN_IF_ERROR(Begin());
-    At(spot).erase(shard_);
-    return absl::OkStatus();
-  }
-  absl::StatusOr<DurableShardOptions> Create() override {
-    PSGD_RETURN_IF_ERROR(Begin());
-    server_->disks_.erase(shard_);
-    // A full disk takes no journal, or takes it and no image.
-    if (server_->full_ && server_->chance_.Happens(0.5)) {
-      return absl::ResourceExhaustedError("no space left on the simulated disk");
-    }
-    DurableShardOptions place = server_->PlaceOf(shard_);
-    const auto disk = server_->disks_.find(shard_);
-    if (server_->operations_until_end_ == 1 && disk != server_->disks_.end() &&
-        server_->chance_.Happens(0.5)) {
-      server_->operations_until_end_ = 0;
-      disk->second->full = true;  // the process dies before the image is written
-    }
-    return place;
-  }
-  absl::StatusOr<std::unique_ptr<DurableShard>> Read() override {
-    if (!Exists(CopySpot::kPlace)) return absl::DataLossError("the simulated folder is missing");
-    std::vector<std::string> notes;
-    return DurableShard::Recover(server_->PlaceOf(shard_), &notes);
-  }
-
- private:
-  std::map<uint32_t, std::unique_ptr<ShardDisk>>& At(CopySpot spot) const {
-    return spot == CopySpot::kPlace ? server_->disks_ : server_->asides_;
-  }
-  absl::Status Begin() {
-    int& left = server_->operations_until_end_;
-    if (left > 0) --left;
-    return left == 0 ? absl::AbortedError("the simulated process has died") : absl::OkStatus();
-  }
-
-  SimServer* const server_;
-  const uint32_t shard_;
-};
-
-DurableShardOptions SimServer::PlaceOf(uint32_t shard) {
-  const Scenario& scenario = world_->scenario();
-  DurableShardOptions options = DurableShardOptionsOf(scenario.config, shard, 1);
-  if (scenario.sabotage == Sabotage::kGateOff)
-    options.shard.config.mutable_consistency()->set_staleness(-1);
-  options.shard.reply_bytes = options.shard.state_reply_bytes = scenario.reply_bytes;
-  options.shard.held_bytes = scenario.held_bytes;
-  options.image_after = scenario.image_after;
-  const auto level = scenario.config.durability().acknowledge();
-  if (level == DurabilityConfig::MEMORY) return options;
-  std::unique_ptr<ShardDisk>& disk = disks_[shard];
-  if (disk == nullptr) disk = std::make_unique<ShardDisk>();
-  disk->full = full_;
-  options.journal = std::make_unique<SimJournal>(
-      disk.get(), SimJournalOptions{level == DurabilityConfig::FSYNC, scenario.disk_fault});
-  return options;
 }
 
 CopyOptions SimServer::OptionsOf(uint32_t shard) {
@@ -126,7 +44,7 @@ CopyOptions SimServer::OptionsOf(uint32_t shard) {
   options.silence = kServerSilence;
   options.window = world_->scenario().window_bytes;
   options.kept = std::max<size_t>(world_->scenario().given_bytes, 20u << 10);
-  options.place = std::make_shared<CopyPlace>(std::make_unique<Disk>(this, shard));
+  options.place = std::make_shared<CopyPlace>(disk_.PlaceOf(shard));
   return options;
 }
 
@@ -143,7 +61,7 @@ void SimServer::Boot(bool begins) {
   // Servers in production start to join only once the run is there.
   options.was_part = !begins && earlier && world_->store().revision() > 0;
   options.may_lead = world_->faults().shared_store || machine_ == 0;
-  options.leader.coordinator = world_->coordinator();
+  options.leader.coordinator = world_->CoordinatorOf(begins);
   options.leader.copies = world_->faults().copies;
   options.leader.servers = static_cast<size_t>(world_->faults().machines);
   options.leader.patience = kServerSilence;
@@ -175,9 +93,7 @@ void SimServer::CannotStart(uint32_t shard, const absl::Status& why) {
 }
 
 void SimServer::EmptyDisk() {
-  disks_.clear();
-  asides_.clear();
-  checkpoints_.clear();
+  disk_.Clear();
   lost_power_ = false;
   identity_ = 0;
 }
@@ -192,23 +108,24 @@ void SimServer::Die(bool power, bool lose_disk) {
                               lose_disk ? ", its disk is empty" : ""));
   }
   ++life_;
-  dies_in_ = operations_until_end_ = -1;
+  dies_in_ = -1;
+  disk_.DontDie();
   lost_power_ = lost_power_ || power;
   awake_at_ = {};
   to_do_.clear();
   for (auto& [shard, copy] : copies_) {
-    const auto disk = disks_.find(shard);
-    if (disk == disks_.end()) continue;
+    ShardDisk* const place = disk_.Find(shard);
+    if (place == nullptr) continue;
     // Written, if perhaps not synced, and nobody heard of it any more.
     CopyCore::Effects unheard;
     // The fault shows only after such a write.
     const bool writes = world_->scenario().disk_fault == DiskFault::kForgetsToSyncWhatItFinds;
-    disk->second->dies_writing = chance_.Happens(0.5) || writes;
+    place->dies_writing = chance_.Happens(0.5) || writes;
     if (chance_.Happens(0.5) || writes) copy->Commit(world_->queue().now(), &unheard);
-    disk->second->dies_writing = false;
+    place->dies_writing = false;
   }
   copies_.clear();
-  follows_.clear();
+  streams_.Clear();
   cuts_ = HeldCuts();
   unsealed_ = UnsealedCheckpoint();
   const uint64_t life = life_;
@@ -220,15 +137,7 @@ void SimServer::Die(bool power, bool lose_disk) {
       if (other.up_.id == link) other.up_ = {};
     });
   }
-  for (auto& [shard, disk] : disks_) {
-    disk->late.clear();
-    if (shard == 0) Damage(world_->scenario().disk_fault, disk.get());
-    if (power) LosePower(&chance_, disk.get());
-    if (power && chance_.Happens(world_->scenario().torn_images)) TearImage(disk.get());
-  }
-  for (auto& [shard, disk] : asides_) {
-    if (power) LosePower(&chance_, disk.get());
-  }
+  disk_.Crash(power);
   if (lose_disk) EmptyDisk();
   const Duration down =
       chance_.Between(std::chrono::milliseconds(5), std::chrono::milliseconds(1500));
@@ -243,11 +152,6 @@ bool SimServer::steady() const {
 
 void SimServer::Leave() {
   if (core_ != nullptr) core_->Leave();
-}
-
-void SimServer::FillDisk(bool full) {
-  full_ = full;
-  for (auto& [shard, disk] : disks_) disk->full = full;
 }
 
 void SimServer::WhenAwake(std::function<void()> action) {
@@ -284,7 +188,7 @@ void SimServer::CarryOut(ServerEffects effects) {
         Die(false, false);
         if (life != life_) break;
       }
-      Carry(std::move(effect));
+      std::visit([this](auto& what) { Do(what); }, effect);
       if (life != life_) break;
     }
   }
@@ -292,172 +196,208 @@ void SimServer::CarryOut(ServerEffects effects) {
   if (core_ != nullptr && core_->leader() == nullptr) cuts_.WritesNothing();
 }
 
-void SimServer::Carry(ServerEffect effect) {
+void SimServer::Do(const effect::HaveCopy& have) {
+  if (world_->tracing())
+    world_->Note(absl::StrCat("machine ", machine_, " is to have ", have.copy.ShortDebugString()));
+  Have(have.copy);
+}
+
+void SimServer::Do(const effect::DropCopy& drop) {
   const uint64_t life = life_;
+  // It may take its time, and the server may die before the disk is empty.
+  world_->queue().After(chance_.Between(Duration(0), std::chrono::milliseconds(60)),
+                        [this, shard = drop.shard, life] {
+                          if (life != life_) return;
+                          WhenAwake([this, shard] {
+                            copies_.erase(shard);
+                            streams_.Drop(shard);
+                            CopyPlace(disk_.PlaceOf(shard)).Drop();
+                            Feed([this, shard](Time now, ServerEffects* effects) {
+                              cuts_.Dropped(shard);
+                              core_->OnDropped(shard, now, effects);
+                            });
+                          });
+                        });
+}
+
+void SimServer::Do(const effect::CheckpointDone& done) {
+  for (auto& [shard, copy] : copies_) copy->CheckpointDone(done.checkpoint);
+  cuts_.Done(done.checkpoint);
+}
+
+void SimServer::Do(effect::SendState& state) {
+  SendUp([id = up_.id, says = std::move(state.state)](SimServer* leader) {
+    leader->Feed([leader, id, says](Time now, ServerEffects* effects) {
+      leader->core_->OnState(id, says, now, effects);
+    });
+  });
+}
+
+void SimServer::Do(effect::SendAssignment& assign) {
+  SendDown(assign.link, [assignment = std::move(assign.assignment)](SimServer* to) {
+    to->Feed([to, assignment](Time now, ServerEffects* effects) {
+      to->core_->OnAssignment(assignment, now, effects);
+    });
+  });
+}
+
+void SimServer::Do(const effect::SendOrder& order) {
+  world_->Ordered(order.order, core_->leader() == nullptr
+                                   ? nullptr
+                                   : core_->leader()->coordinator().placement());
+  if (order.order.link == kOwnLink) {
+    Execute(order.order);
+  } else {
+    SendDown(order.order.link, [to_do = order.order](SimServer* to) {
+      to->WhenAwake([to, to_do] { to->Execute(to_do); });
+    });
+  }
+}
+
+void SimServer::Do(const effect::Refuse& refuse) {
+  const auto at = down_.find(refuse.link);
+  if (at == down_.end()) return;
+  SimServer* const to = &world_->machine(at->second);
+  down_.erase(at);
+  if (world_->tracing()) {
+    world_->Note(absl::StrCat("machine ", machine_, " refuses machine ", to->machine_, ": ",
+                              refuse.why.ToString()));
+  }
+  if (to->up_.id == refuse.link) to->up_ = {};
+  if (absl::IsUnavailable(refuse.why)) return;  // it asks another one
+  to->Feed(
+      [to, why = refuse.why](Time, ServerEffects* effects) { to->core_->OnRefused(why, effects); });
+}
+
+void SimServer::Do(const effect::ReadStore&) {
+  const uint64_t life = life_;
+  world_->store().Read([=, this](auto held, auto plan) {
+    if (life != life_) return;
+    Feed([=, this](Time now, ServerEffects* effects) {
+      core_->OnStoreRead(held, plan.get(), now, effects);
+    });
+  });
+}
+
+void SimServer::Do(effect::WriteStore& write) {
   const CopyBug bug = world_->faults().bug;
-  if (auto* have = std::get_if<effect::HaveCopy>(&effect)) {
-    if (world_->tracing())
-      world_->Note(
-          absl::StrCat("machine ", machine_, " is to have ", have->copy.ShortDebugString()));
-    Have(have->copy);
-  } else if (const auto* drop = std::get_if<effect::DropCopy>(&effect)) {
-    // It may take its time, and the server may die before the disk is empty.
-    world_->queue().After(chance_.Between(Duration(0), std::chrono::milliseconds(60)),
-                          [this, shard = drop->shard, life] {
-                            if (life != life_) return;
-                            WhenAwake([this, shard] {
-                              copies_.erase(shard);
-                              follows_.erase(shard);
-                              CopyPlace(std::make_unique<Disk>(this, shard)).Drop();
-                              Feed([this, shard](Time now, ServerEffects* effects) {
-                                cuts_.Dropped(shard);
-                                core_->OnDropped(shard, now, effects);
-                              });
-                            });
-                          });
-  } else if (const auto* done = std::get_if<effect::CheckpointDone>(&effect)) {
-    for (auto& [shard, copy] : copies_) copy->CheckpointDone(done->checkpoint);
-    cuts_.Done(done->checkpoint);
-  } else if (auto* state = std::get_if<effect::SendState>(&effect)) {
-    SendUp([id = up_.id, says = std::move(state->state)](SimServer* leader) {
-      leader->Feed([leader, id, says](Time now, ServerEffects* effects) {
-        leader->core_->OnState(id, says, now, effects);
-      });
-    });
-  } else if (auto* assign = std::get_if<effect::SendAssignment>(&effect)) {
-    SendDown(assign->link, [assignment = std::move(assign->assignment)](SimServer* to) {
-      to->Feed([to, assignment](Time now, ServerEffects* effects) {
-        to->core_->OnAssignment(assignment, now, effects);
-      });
-    });
-  } else if (const auto* order = std::get_if<effect::SendOrder>(&effect)) {
-    world_->Ordered(order->order, core_->leader() == nullptr
-                                      ? nullptr
-                                      : core_->leader()->coordinator().placement());
-    if (order->order.link == kOwnLink) {
-      Execute(order->order);
-    } else {
-      SendDown(order->order.link, [to_do = order->order](SimServer* to) {
-        to->WhenAwake([to, to_do] { to->Execute(to_do); });
-      });
-    }
-  } else if (const auto* refuse = std::get_if<effect::Refuse>(&effect)) {
-    const auto at = down_.find(refuse->link);
-    if (at == down_.end()) return;
-    SimServer* const to = &world_->machine(at->second);
-    down_.erase(at);
-    if (world_->tracing()) {
-      world_->Note(absl::StrCat("machine ", machine_, " refuses machine ", to->machine_, ": ",
-                                refuse->why.ToString()));
-    }
-    if (to->up_.id == refuse->link) to->up_ = {};
-    if (absl::IsUnavailable(refuse->why)) return;  // it asks another one
-    to->Feed([to, why = refuse->why](Time, ServerEffects* effects) {
-      to->core_->OnRefused(why, effects);
-    });
-  } else if (std::holds_alternative<effect::ReadStore>(effect)) {
-    world_->store().Read([=, this](auto held, auto plan) {
-      if (life != life_) return;
-      Feed([=, this](Time now, ServerEffects* effects) {
-        core_->OnStoreRead(held, plan.get(), now, effects);
-      });
-    });
-  } else if (auto* write = std::get_if<effect::WriteStore>(&effect)) {
-    CoordinatorRecord* const record = write->record.mutable_coordinator();
-    if (bug == CopyBug::kForgetOrders) record->clear_orders();
-    if (bug == CopyBug::kForgetMembers && record->members_size() > 0)
-      record->mutable_members()->RemoveLast();
-    if (bug == CopyBug::kForgetCheckpoint) record->clear_under_way();
-    if (bug == CopyBug::kForgetLedger) record->mutable_ledger()->clear_dealt();
-    if (bug == CopyBug::kDealAgain && record->has_ledger()) {
-      auto* const remaining = record->mutable_ledger()->mutable_position()->mutable_remaining();
-      remaining->Clear();
-      remaining->Add()->set_count(world_->scenario().batches_per_epoch);
-    }
-    if (bug == CopyBug::kSameEpoch && write->record.has_plan()) {
-      for (int s = 0; s < write->record.shards_size(); ++s) {
-        write->record.mutable_shards(s)->set_epoch(1);
-      }
-    }
-    const auto tell = [=, this, number = write->number](const absl::StatusOr<int64_t>& revision) {
-      if (life != life_) return;
-      absl::StatusOr<int64_t> said = revision;
-      if (bug == CopyBug::kIgnoreStore && absl::IsAborted(said.status()) &&
-          core_->leader() != nullptr) {
-        said = core_->leader()->revision();
-      }
-      Feed([=, this](Time now, ServerEffects* effects) {
-        core_->OnStoreWritten(number, said, now, effects);
-      });
-    };
-    if (bug == CopyBug::kTellUnstored && core_->leader() != nullptr && write->record.has_plan() &&
-        write->plan == nullptr) {
-      // It says that it stored the record, and does so later, if it lives.
-      const int64_t revision = write->revision;
-      world_->queue().After(std::chrono::milliseconds(300), [=, this, record = write->record] {
-        if (life == life_)
-          world_->store().Write(world_->store().revision(), record, nullptr, RunStore::As::kLeader,
-                                [](auto) {});
-      });
-      world_->queue().After(std::chrono::milliseconds(1), [=] { tell(revision); });
-      return;
-    }
-    world_->store().Write(write->revision, std::move(write->record), std::move(write->plan),
-                          write->as, tell);
-  } else if (const auto* keep = std::get_if<effect::KeepLease>(&effect)) {
-    world_->store().Keep(keep->epoch, [=, this, epoch = keep->epoch](absl::Status kept) {
-      if (life != life_ || (bug == CopyBug::kIgnoreStore && absl::IsAborted(kept))) return;
-      Feed([=, this](Time, ServerEffects* effects) { core_->OnLeaseKept(epoch, kept, effects); });
-    });
-  } else if (auto* answer = std::get_if<effect::Answer>(&effect)) {
-    world_->AnswerRequest(answer->request, std::move(answer->reply));
-  } else if (const auto* made = std::get_if<effect::SendPart>(&effect)) {
-    const std::shared_ptr<const ShardCut> cut = cuts_.Find(made->checkpoint, made->shard);
-    if (cut == nullptr) return world_->oracle().Breach(NoPart(made->checkpoint, made->shard));
-    SendUp([shard = made->shard, cut](SimServer* leader) {
-      leader->Feed([leader, shard, cut](Time, ServerEffects* effects) {
-        if (leader->core_->OnPartCame(cut->checkpoint, shard, effects))
-          leader->cuts_.Came(shard, cut);
-      });
-    });
-  } else if (const auto* part = std::get_if<effect::WritePart>(&effect)) {
-    world_->PartWritten(part->shard, cuts_.Find(part->checkpoint, part->shard));
-    WritePart(*part);
-  } else if (auto* seal = std::get_if<effect::SealCheckpoint>(&effect)) {
-    const uint64_t id = seal->manifest.id();
-    const uint64_t epoch = seal->run_epoch;
-    for (const ShardReceipt& receipt : seal->manifest.shards()) {
-      if (!checkpoints_[id].contains(receipt.shard()))
-        return world_->oracle().Breach(NoPart(id, receipt.shard()));
-    }
-    world_->queue().After(chance_.Between(Duration(0), std::chrono::milliseconds(20)),
-                          [=, this, manifest = std::move(seal->manifest)] {
-                            if (life != life_) return;
-                            SealedCheckpoint written;
-                            written.info.set_id(id);
-                            absl::StatusOr<SealedCheckpoint> sealed = written;
-                            if (chance_.Happens(world_->scenario().failed_checkpoints))
-                              sealed = absl::ResourceExhaustedError("disk full");
-                            if (sealed.ok()) world_->Sealed(manifest);
-                            Feed([=, this](Time now, ServerEffects* effects) {
-                              core_->OnSealed(epoch, id, sealed, now, effects);
-                            });
-                          });
-  } else if (const auto* parts = std::get_if<effect::DiscardParts>(&effect)) {
-    if (unsealed_.Discard(*parts)) checkpoints_.erase(parts->checkpoint);
-  } else if (const auto* news = std::get_if<effect::News>(&effect)) {
-    if (news->text.find("in place of") != std::string::npos) ++world_->outcome().promotions;
-    if (news->text.find(" moved from server ") != std::string::npos) ++world_->outcome().moves;
-    if (news->text.find("leads the run, under") != std::string::npos) ++world_->outcome().takeovers;
-    if (news->text.find("is out: quarantined") != std::string::npos)
-      ++world_->outcome().quarantined;
-    if (world_->tracing()) world_->Note(absl::StrCat("machine ", machine_, ": ", news->text));
-  } else if (const auto* end = std::get_if<effect::End>(&effect)) {
-    over_ = true;
-    if (!end->why.ok() && end->why.message() != "the run is over") {
-      world_->oracle().Breach(absl::StrCat("machine ", machine_, " ends: ", end->why.ToString()));
+  const uint64_t life = life_;
+  CoordinatorRecord* const record = write.record.mutable_coordinator();
+  if (bug == CopyBug::kForgetOrders) record->clear_orders();
+  if (bug == CopyBug::kForgetMembers && record->members_size() > 0)
+    record->mutable_members()->RemoveLast();
+  if (bug == CopyBug::kForgetCheckpoint) record->clear_under_way();
+  if (bug == CopyBug::kForgetResume) write.record.clear_resumes_from();
+  if (bug == CopyBug::kForgetLedger) record->mutable_ledger()->clear_dealt();
+  if (bug == CopyBug::kDealAgain && record->has_ledger()) {
+    auto* const remaining = record->mutable_ledger()->mutable_position()->mutable_remaining();
+    remaining->Clear();
+    remaining->Add()->set_count(world_->scenario().batches_per_epoch);
+  }
+  if (bug == CopyBug::kSameEpoch && write.record.has_plan()) {
+    for (int s = 0; s < write.record.shards_size(); ++s) {
+      write.record.mutable_shards(s)->set_epoch(1);
     }
   }
+  const auto tell = [=, this, number = write.number](const absl::StatusOr<int64_t>& revision) {
+    if (life != life_) return;
+    absl::StatusOr<int64_t> said = revision;
+    if (bug == CopyBug::kIgnoreStore && absl::IsAborted(said.status()) &&
+        core_->leader() != nullptr) {
+      said = core_->leader()->revision();
+    }
+    Feed([=, this](Time now, ServerEffects* effects) {
+      core_->OnStoreWritten(number, said, now, effects);
+    });
+  };
+  if (bug == CopyBug::kTellUnstored && core_->leader() != nullptr && write.record.has_plan() &&
+      write.plan == nullptr) {
+    // It says that it stored the record, and does so later, if it lives.
+    const int64_t revision = write.revision;
+    world_->queue().After(std::chrono::milliseconds(300), [=, this, record = write.record] {
+      if (life == life_)
+        world_->store().Write(world_->store().revision(), record, nullptr, RunStore::As::kLeader,
+                              [](auto) {});
+    });
+    world_->queue().After(std::chrono::milliseconds(1), [=] { tell(revision); });
+    return;
+  }
+  world_->store().Write(write.revision, std::move(write.record), std::move(write.plan), write.as,
+                        tell);
+}
+
+void SimServer::Do(const effect::KeepLease& keep) {
+  const CopyBug bug = world_->faults().bug;
+  const uint64_t life = life_;
+  world_->store().Keep(keep.epoch, [=, this, epoch = keep.epoch](absl::Status kept) {
+    if (life != life_ || (bug == CopyBug::kIgnoreStore && absl::IsAborted(kept))) return;
+    Feed([=, this](Time, ServerEffects* effects) { core_->OnLeaseKept(epoch, kept, effects); });
+  });
+}
+
+void SimServer::Do(effect::Answer& answer) {
+  world_->AnswerRequest(answer.request, std::move(answer.reply));
+}
+
+void SimServer::Do(const effect::SendPart& made) {
+  const std::shared_ptr<const ShardCut> cut = cuts_.Find(made.checkpoint, made.shard);
+  if (cut == nullptr) return world_->oracle().Breach(NoPart(made.checkpoint, made.shard));
+  SendUp([shard = made.shard, cut](SimServer* leader) {
+    leader->Feed([leader, shard, cut](Time, ServerEffects* effects) {
+      if (leader->core_->OnPartCame(cut->checkpoint, shard, effects))
+        leader->cuts_.Came(shard, cut);
+    });
+  });
+}
+
+void SimServer::Do(const effect::WritePart& part) {
+  world_->PartWritten(part.shard, cuts_.Find(part.checkpoint, part.shard));
+  WritePart(part);
+}
+
+void SimServer::Do(effect::SealCheckpoint& seal) {
+  const uint64_t life = life_;
+  const uint64_t id = seal.manifest.id();
+  const uint64_t epoch = seal.run_epoch;
+  for (const ShardReceipt& receipt : seal.manifest.shards()) {
+    if (!disk_.HasPart(id, receipt.shard()))
+      return world_->oracle().Breach(NoPart(id, receipt.shard()));
+  }
+  world_->queue().After(chance_.Between(Duration(0), std::chrono::milliseconds(20)),
+                        [=, this, manifest = std::move(seal.manifest)] {
+                          if (life != life_) return;
+                          SealedCheckpoint written;
+                          written.info.set_id(id);
+                          absl::StatusOr<SealedCheckpoint> sealed = written;
+                          if (chance_.Happens(world_->scenario().failed_checkpoints))
+                            sealed = absl::ResourceExhaustedError("disk full");
+                          if (sealed.ok()) world_->Sealed(manifest);
+                          Feed([=, this](Time now, ServerEffects* effects) {
+                            core_->OnSealed(epoch, id, sealed, now, effects);
+                          });
+                        });
+}
+
+void SimServer::Do(const effect::DiscardParts& parts) {
+  if (unsealed_.Discard(parts)) disk_.DiscardCheckpoint(parts.checkpoint);
+}
+
+void SimServer::Do(const effect::News& news) {
+  if (news.text.find("in place of") != std::string::npos) ++world_->outcome().promotions;
+  if (news.text.find(" moved from server ") != std::string::npos) ++world_->outcome().moves;
+  if (news.text.find("leads the run, under") != std::string::npos) ++world_->outcome().takeovers;
+  if (news.text.find("is out: quarantined") != std::string::npos) ++world_->outcome().quarantined;
+  if (world_->tracing()) world_->Note(absl::StrCat("machine ", machine_, ": ", news.text));
+}
+
+void SimServer::Do(const effect::End& end) {
+  over_ = true;
+  if (end.why.ok() || end.why.message() == "the run is over") return;
+  const RunRecord& record = world_->store().record();
+  if (record.resumes_from() > 0 && !record.has_plan() &&
+      absl::StartsWith(end.why.message(), "this server ended before training began"))
+    return world_->MustBeginAgain();
+  world_->oracle().Breach(absl::StrCat("machine ", machine_, " ends: ", end.why.ToString()));
 }
 
 void SimServer::Have(const AssignedCopy& assigned) {
@@ -473,12 +413,7 @@ void SimServer::Have(const AssignedCopy& assigned) {
     return world_->oracle().Breach(
         absl::StrCat("machine ", machine_, ", shard ", shard, ": ", had.ToString()));
   }
-  const uint32_t leader = assigned.leader() == server() ? 0 : assigned.leader();
-  if (Following& following = follows_[shard]; following.server != leader) {
-    world_->outcome().images_broken_off += following.begun.has_value();
-    following = {leader, 0, std::nullopt};
-    ReachLeadingCopy(shard);
-  }
+  streams_.Follow(shard, assigned.leader() == server() ? 0 : assigned.leader());
   if (copy->leads()) {
     // A cut that was made again from the journal; the run's leader says if it is not missing.
     if (auto cut = copy->shard()->TakeReplayedCut())
@@ -524,7 +459,7 @@ void SimServer::SendUp(std::function<void(SimServer*)> deliver) {
   const Link link = up_;
   const auto lost = [this, link] { LoseLink(link.id, &world_->machine(link.to)); };
   world_->Carry(
-      {machine_, link.to, kRunStream}, {},
+      {machine_, link.to, RunWorld::kRunStream}, {},
       [=, this] {
         SimServer& leader = world_->machine(link.to);
         if (leader.life_ == link.life && leader.down_.contains(link.id) && !lost_.contains(link.id))
@@ -551,7 +486,7 @@ void SimServer::SendDown(uint64_t link, std::function<void(SimServer*)> deliver)
   if (at == down_.end()) return;
   SimServer* const to = &world_->machine(at->second);
   world_->Carry(
-      {machine_, to->machine_, kRunStream}, {},
+      {machine_, to->machine_, RunWorld::kRunStream}, {},
       [=] {
         if (to->up_.id == link && !to->lost_.contains(link)) deliver(to);
       },
@@ -605,9 +540,9 @@ void SimServer::Deliver(uint32_t process, uint32_t shard, Message message) {
 }
 
 absl::StatusOr<std::unique_ptr<DurableShard>> SimServer::MadeAgain(uint32_t shard) {
-  FillDisk(false);
+  disk_.Fill(false);
   Flush(shard);
-  return Disk(this, shard).Read();
+  return disk_.PlaceOf(shard)->Read();
 }
 
 void SimServer::OnCopyMessage(uint32_t from, const CopyMessage& message) {
@@ -615,16 +550,16 @@ void SimServer::OnCopyMessage(uint32_t from, const CopyMessage& message) {
     const auto at = copies_.find(message.shard);
     if (at == copies_.end()) return;
     if (std::holds_alternative<CopyMessage::Image>(message.what))
-      follows_[message.shard].begun.reset();
+      streams_.ImageIsWhole(message.shard);
     if (std::holds_alternative<CopyMessage::Image>(message.what) && world_->faults().kills > 0 &&
         HasJournal(world_->scenario().config) &&
         world_->queue().now() < world_->scenario().network.heals_at &&
         !world_->store().record().over() && chance_.Happens(kDiesTakingAnImage)) {
-      operations_until_end_ = static_cast<int>(chance_.Between(int64_t{1}, kMostOperations));
+      disk_.DieAfter(static_cast<int>(chance_.Between(int64_t{1}, kMostOperations)));
     }
     at->second->OnCopy(from, message, world_->queue().now());
-    if (operations_until_end_ == 0) return Die(false, false);
-    operations_until_end_ = -1;
+    if (disk_.died()) return Die(false, false);
+    disk_.DontDie();
     Flush(message.shard);
   });
 }
@@ -638,7 +573,7 @@ void SimServer::Flush(uint32_t shard) {
   for (Outgoing& outgoing : effects.workers) {
     world_->AnswerWorker(machine_, shard, std::move(outgoing), copy.shard()->core());
   }
-  for (CopyCore::Send& send : effects.copies) SendToCopy(std::move(send));
+  for (CopyCore::Send& send : effects.copies) streams_.Send(std::move(send));
   std::shared_ptr<const ShardCut> taken;
   std::vector<QuarantinedWorker> quarantined;
   if (copy.shard() != nullptr) {
@@ -670,84 +605,6 @@ void SimServer::Flush(uint32_t shard) {
   });
 }
 
-void SimServer::SendToCopy(CopyCore::Send send) {
-  SimServer* const to = world_->MachineOf(send.server);
-  if (to == nullptr) return;
-  CopyMessage& message = send.message;
-  const uint32_t shard = message.shard;
-  auto* const steps = std::get_if<CopyMessage::Steps>(&message.what);
-  if (auto* has = std::get_if<CopyMessage::Has>(&message.what);
-      has != nullptr && world_->faults().bug == CopyBug::kKeepDiverged && has->entries > 0) {
-    has->log_epoch = message.epoch;
-  }
-  if (steps != nullptr && world_->faults().bug == CopyBug::kSkipStep &&
-      !steps->steps.entries.empty() && chance_.Happens(0.2)) {
-    for (Bytes& payload : steps->steps.entries.back().payloads) {
-      payload = Bytes::Adopt(std::vector<std::byte>(payload.size()));
-    }
-  }
-  const bool image = std::holds_alternative<CopyMessage::Image>(message.what);
-  const bool leads = image || steps != nullptr;
-  SimServer* const follower = leads ? to : this;
-  const Following& following = follower->follows_[shard];
-  const uint64_t stream = following.stream;
-  if (stream == 0 || following.server != (leads ? server() : send.server)) return;
-  const int64_t parts = image ? chance_.Between(1, kMostImageParts) : 1;
-  world_->outcome().images_in_parts += parts > 1;
-  for (int64_t part = 1; part <= parts; ++part) {
-    const bool slow = image && world_->queue().now() < world_->scenario().network.heals_at;
-    const Duration pause =
-        slow ? chance_.Between(Duration(0), world_->faults().image_pause) : Duration(0);
-    world_->Carry(
-        {machine_, to->machine_, StreamOf(shard)}, pause,
-        [=, from = server(), last = part == parts] {
-          if (follower->follows_[shard].stream != stream) return;
-          last ? to->OnCopyMessage(from, message) : to->OnImagePart(message);
-        },
-        [=] { follower->LoseStream(shard, stream); });
-  }
-}
-
-// A stream that loses a message breaks, and nothing more comes on it.
-void SimServer::LoseStream(uint32_t shard, uint64_t stream) {
-  const auto at = follows_.find(shard);
-  if (at == follows_.end() || stream == 0 || at->second.stream != stream) return;
-  at->second.stream = 0;
-  if (SimServer* const leader = world_->MachineOf(at->second.server)) {
-    leader->WhenAwake([leader, shard, follower = server()] {
-      const auto copy = leader->copies_.find(shard);
-      if (copy != leader->copies_.end()) copy->second->ForgetLink(follower);
-    });
-  }
-  if (const auto begun = std::exchange(at->second.begun, std::nullopt)) {
-    ++world_->outcome().images_broken_off;
-    if (world_->faults().bug == CopyBug::kTakeHalfImage)
-      OnCopyMessage(at->second.server, HalfOf(*begun));
-  }
-  ReachLater(shard);
-}
-
-void SimServer::ReachLater(uint32_t shard) {
-  world_->queue().After(chance_.Between(std::chrono::milliseconds(1), kServerSilence / 2),
-                        [=, this, life = life_] {
-                          if (life == life_) WhenAwake([=, this] { ReachLeadingCopy(shard); });
-                        });
-}
-
-void SimServer::ReachLeadingCopy(uint32_t shard) {
-  const auto at = follows_.find(shard);
-  const auto copy = copies_.find(shard);
-  if (at == follows_.end() || copy == copies_.end()) return;
-  if (at->second.server == 0 || at->second.stream != 0) return;
-  SimServer* const leader = world_->MachineOf(at->second.server);
-  if (leader == nullptr || world_->AreCut(machine_, leader->machine_) ||
-      world_->AreCut(leader->machine_, machine_) || !leader->TakeFollower(shard, server())) {
-    return ReachLater(shard);
-  }
-  at->second.stream = ++streams_;
-  copy->second->OnReached();
-}
-
 bool SimServer::TakeFollower(uint32_t shard, uint32_t follower) {
   const auto copy = copies_.find(shard);
   if (copy == copies_.end() || world_->queue().now() < awake_at_) return false;
@@ -755,11 +612,18 @@ bool SimServer::TakeFollower(uint32_t shard, uint32_t follower) {
   return true;
 }
 
+void SimServer::LoseFollower(uint32_t shard, uint32_t follower) {
+  WhenAwake([=, this] {
+    const auto copy = copies_.find(shard);
+    if (copy != copies_.end()) copy->second->ForgetLink(follower);
+  });
+}
+
 void SimServer::OnImagePart(const CopyMessage& message) {
   WhenAwake([=, this] {
     const auto at = copies_.find(message.shard);
     if (at == copies_.end()) return;
-    follows_[message.shard].begun = message;
+    streams_.ImageBegins(message);
     at->second->OnPart(world_->queue().now());
     Flush(message.shard);
   });
@@ -794,11 +658,11 @@ std::optional<absl::StatusOr<ShardReceipt>> SimServer::WriteNow(const effect::Wr
   if (next == Next::kPassOver) return std::nullopt;
   if (next == Next::kTell) return unsealed_.receipt(part.shard);
   if (next == Next::kBegin) {
-    checkpoints_.erase(checkpoints_.lower_bound(part.checkpoint), checkpoints_.end());
+    disk_.BeginCheckpoint(part.checkpoint);
     unsealed_.Begun(part);
   }
   if (fails) return absl::ResourceExhaustedError("disk full");
-  checkpoints_[part.checkpoint].insert(part.shard);
+  disk_.WritePart(part.checkpoint, part.shard);
   ShardReceipt receipt;
   receipt.set_shard(part.shard);
   unsealed_.Written(part.shard, receipt);

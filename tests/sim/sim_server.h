@@ -16,7 +16,8 @@
 #include "server/cluster/server_core.h"
 #include "server/cluster/unsealed_checkpoint.h"
 #include "simulate/chance.h"
-#include "tests/sim/storage.h"
+#include "tests/sim/sim_disk.h"
+#include "tests/sim/sim_streams.h"
 
 namespace psgd::sim {
 
@@ -41,6 +42,7 @@ enum class CopyBug {
   kSkipStep,          // a step reaches a copy without its gradients, and nobody notices
   kKeepDiverged,      // a copy goes on with a journal that is no beginning of the leader's
   kBelieveRestarted,  // a copy read from a disk that lost power counts as in sync
+  kForgetResume,      // the stored record lacks the checkpoint that the run goes on from
   kTakeHalfImage,     // an image of which the last parts did not come is taken for a whole one
   kIgnoreStore,       // a server leads although another one took the lead
 };
@@ -57,7 +59,7 @@ class SimServer {
   void DieSoon() { dies_in_ = static_cast<int>(chance_.Between(0, 6)); }
   void Pause(Time until) { awake_at_ = std::max(awake_at_, until); }
   void Leave();
-  void FillDisk(bool full);
+  void FillDisk(bool full) { disk_.Fill(full); }
 
   bool up() const { return core_ != nullptr; }
   // It is up, and did not stand still lately: a server that stood still may have been reported as
@@ -74,30 +76,52 @@ class SimServer {
   void Request(uint64_t id, const ControlRequest& request);
   void Deliver(uint32_t process, uint32_t shard, Message message);
   void OnCopyMessage(uint32_t from, const CopyMessage& message);
+  void OnImagePart(const CopyMessage& message);
   void Tick();
   // What the disk holds of a shard. REQUIRES: the run keeps journals, and is over.
   absl::StatusOr<std::unique_ptr<DurableShard>> MadeAgain(uint32_t shard);
 
+  // For streams between copies.
+  SimStreams& streams() { return streams_; }
+  // Runs it when this process is awake; never, if it dies before.
+  void WhenAwake(std::function<void()> action);
+  // A following copy opens a stream. False: this server stands still, or has no copy of the shard.
+  bool TakeFollower(uint32_t shard, uint32_t follower);
+  void LoseFollower(uint32_t shard, uint32_t follower);
+  // The stream of the copy here is open. REQUIRES: there is a copy of the shard.
+  void OnReached(uint32_t shard) { copies_.at(shard)->OnReached(); }
+
  private:
-  class Disk;
   using Input = std::function<void(Time, ServerEffects*)>;
   struct Link {
     uint64_t id = 0;    // 0: there is none
     uint32_t to = 0;    // machine
     uint64_t life = 0;  // of that machine
   };
-  // How a copy hears the leading copy.
-  struct Following {
-    uint32_t server = 0;               // 0: it leads itself
-    uint64_t stream = 0;               // 0: there is none
-    std::optional<CopyMessage> begun;  // an image of which only the first parts have come
-  };
 
-  // Runs it when this process is awake; never, if it dies before.
-  void WhenAwake(std::function<void()> action);
   void Feed(const Input& input);
   void CarryOut(ServerEffects effects);
-  void Carry(ServerEffect effect);
+  void Do(const effect::HaveCopy& have);
+  void Do(const effect::DropCopy& drop);
+  void Do(const effect::CheckpointDone& done);
+  void Do(effect::SendState& state);
+  void Do(effect::SendAssignment& assign);
+  void Do(const effect::SendOrder& order);
+  void Do(const effect::Refuse& refuse);
+  void Do(const effect::ReadStore&);
+  void Do(effect::WriteStore& write);
+  void Do(const effect::KeepLease& keep);
+  void Do(effect::Answer& answer);
+  void Do(const effect::SendPart& made);
+  void Do(const effect::WritePart& part);
+  void Do(effect::SealCheckpoint& seal);
+  void Do(const effect::DiscardParts& parts);
+  void Do(const effect::News& news);
+  void Do(const effect::End& end);
+  // The simulation has no passes, and no records of a run.
+  void Do(const effect::Admit&) {}
+  void Do(const effect::Expel&) {}
+  void Do(const effect::Observed&) {}
   void Have(const AssignedCopy& assigned);
   void Execute(const ShardOrderTo& order);
   void TellOrders(uint32_t shard, const std::vector<CopyCore::OrderDone>& done);
@@ -109,14 +133,6 @@ class SimServer {
   void BreakLink();
   void LoseLink(uint64_t id, SimServer* leader);
   void Flush(uint32_t shard);
-  // An image goes in parts, between which something may happen.
-  void SendToCopy(CopyCore::Send send);
-  void LoseStream(uint32_t shard, uint64_t stream);
-  void ReachLater(uint32_t shard);
-  void ReachLeadingCopy(uint32_t shard);
-  // A following copy opens a stream. False: this server stands still, or has no copy of the shard.
-  bool TakeFollower(uint32_t shard, uint32_t follower);
-  void OnImagePart(const CopyMessage& message);
   void OnCut(uint32_t shard, std::shared_ptr<const ShardCut> cut);
   void WritePart(const effect::WritePart& part);
   // Nothing: the part is passed over.
@@ -124,8 +140,6 @@ class SimServer {
   void SaveImageLater(uint32_t shard, std::shared_ptr<const ShardImage> image);
   CopyState StateOf(uint32_t shard) const;
   CopyOptions OptionsOf(uint32_t shard);
-  // What lies in the shard's place on the disk; a new journal if nothing does.
-  DurableShardOptions PlaceOf(uint32_t shard);
   void CannotStart(uint32_t shard, const absl::Status& why);
   void EmptyDisk();
 
@@ -134,22 +148,18 @@ class SimServer {
   Chance chance_;
   uint64_t life_ = 0;
   Time awake_at_{};
-  int dies_in_ = -1;               // effects; -1: it does not
-  int operations_until_end_ = -1;  // on the disk; 0: it does no more; -1: it does not end so
+  int dies_in_ = -1;  // effects; -1: it does not
   bool over_ = false;
 
   // The disk.
   uint64_t identity_ = 0;
-  std::map<uint32_t, std::unique_ptr<ShardDisk>> disks_, asides_;  // by shard: the copy's place
-  bool full_ = false;
+  SimDisk disk_;
   bool lost_power_ = false;
-  std::map<uint64_t, std::set<uint32_t>> checkpoints_;  // the shards whose parts are written
 
   // The process.
   std::unique_ptr<ServerCore> core_;
   std::map<uint32_t, std::unique_ptr<CopyCore>> copies_;
-  std::map<uint32_t, Following> follows_;  // by shard
-  uint64_t streams_ = 0;                   // that its copies had to leading copies
+  SimStreams streams_;
   HeldCuts cuts_;
   UnsealedCheckpoint unsealed_;
   Link up_;                            // to the machine that leads the run

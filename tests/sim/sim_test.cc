@@ -69,17 +69,20 @@ TEST(Simulation, RandomRunsKeepEveryPromise) {
     total.workers_cut_off += outcome.workers_cut_off;
     total.quarantined += outcome.quarantined;
     total.resumed += outcome.resumed;
+    total.begun_again += outcome.begun_again;
     total.images_in_parts += outcome.images_in_parts;
     total.images_broken_off += outcome.images_broken_off;
   }
   std::cout << range.seeds << " runs, " << total.resumed
-            << " of them twice, from a checkpoint: " << total.counts.pushes_made << " pushes, "
-            << total.counts.pulls_checked << " pulls and " << total.counts.cuts_checked
-            << " cuts checked, " << total.counts.late << " pulls went on without late workers, "
-            << total.counts.passes << " passes over the data gave way to the next, "
-            << total.counts.uneven << " segments were uneven, " << total.counts.dealt_again
-            << " batches dealt again, " << total.deaths << " servers died, " << total.leaves
-            << " left, " << total.workers_cut_off << " workers cut off, " << total.quarantined
+            << " of them twice, from a checkpoint, and " << total.begun_again
+            << " once more, because its first server died before training: "
+            << total.counts.pushes_made << " pushes, " << total.counts.pulls_checked
+            << " pulls and " << total.counts.cuts_checked << " cuts checked, " << total.counts.late
+            << " pulls went on without late workers, " << total.counts.passes
+            << " passes over the data gave way to the next, " << total.counts.uneven
+            << " segments were uneven, " << total.counts.dealt_again << " batches dealt again, "
+            << total.deaths << " servers died, " << total.leaves << " left, "
+            << total.workers_cut_off << " workers cut off, " << total.quarantined
             << " in quarantine, " << total.promotions << " copies promoted, " << total.takeovers
             << " leaderships of runs, " << total.moves << " shards moved, " << total.images
             << " images, " << total.images_in_parts << " went to other copies in parts, "
@@ -100,6 +103,7 @@ TEST(Simulation, RandomRunsKeepEveryPromise) {
   EXPECT_GT(total.leaves, range.seeds / 50);
   EXPECT_GT(total.workers_cut_off, range.seeds / 4);
   EXPECT_GT(total.resumed, range.seeds / 20);
+  EXPECT_GT(total.begun_again, 0u);
   EXPECT_GT(total.quarantined, range.seeds / 20);
   EXPECT_GT(total.images_in_parts, range.seeds / 4);
   EXPECT_GT(total.images_broken_off, range.seeds / 100);
