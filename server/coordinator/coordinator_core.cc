@@ -153,8 +153,10 @@ absl::StatusOr<RegisterReply> CoordinatorCore::Register(const RegisterRequest& r
   }
   const std::string worker = NameOf(*member);
   PSGD_RETURN_IF_ERROR(agreed_.CompareModel(request, worker));
-  if (options_.resume && run_.waits() && agreed_.TakeEpochs(request.epochs()))
-    ledger_.emplace(LedgerOptionsFor(config(), batches_per_epoch()), options_.resume->position);
+  if (loads_state_ && run_.waits() && agreed_.TakeEpochs(request.epochs())) {
+    const LedgerPosition position = ledger_->position();
+    ledger_.emplace(LedgerOptionsFor(config(), batches_per_epoch()), position);
+  }
   PSGD_RETURN_IF_ERROR(agreed_.CompareData(request, worker));
   member->record.set_registered(true);
   RegisterReply reply;

@@ -198,5 +198,23 @@ TEST_F(BroughtModelTest, TheEpochsSurviveTheServer) {
   EXPECT_EQ(again.config().train().epochs(), 3);
 }
 
+// Another process leads a run that goes on from a checkpoint. No worker has registered yet.
+TEST_F(BroughtModelTest, TheEpochsOfAResumedRunAreTheProgramsOnAnotherServerToo) {
+  const WorkerKey one = run_.Join();
+  RegisterRequest first = Registration(one, {1});
+  first.set_epochs(0);
+  EXPECT_TRUE(Register(first)->give_weights());
+  ASSERT_TRUE(Give(one, {1}).ok());
+  ASSERT_TRUE(Register(first).ok());
+  CoordinatorRecord record = run_.core().Save(run_.now());
+  record.set_loads_state(true);
+  CoordinatorCore again(
+      CoordinatorOptions{.config = ClientConfig(), .resume = {}, .checkpoint = {}});
+  again.Restore(record, run_.now());
+  const auto registered = again.Register(Registration(one, {1}), {"a", "b"}, run_.now(), &effects_);
+  ASSERT_TRUE(registered.ok()) << registered.status();
+  EXPECT_EQ(registered->epochs(), 3);
+}
+
 }  // namespace
 }  // namespace psgd
