@@ -34,4 +34,6 @@ PSGD_CLIENTS=1000 build/release/tests/bin/system_test --gtest_filter='*AClient*'
 echo "10000 random tensors a codec, its kernels for a device run by this machine's loops"
 PSGD_TENSORS=10000 build/release/tests/bin/codec_device_test --gtest_brief=1 \
   --gtest_filter='*RandomTensors*:-*cudnn*'
+echo "a million mutated messages"
+build/release/tests/bin/mutated_messages 1000000
 scripts/fuzz.sh "$fuzz"

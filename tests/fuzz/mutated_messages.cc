@@ -1,4 +1,4 @@
-// Sends a million data-plane messages, most of them changed, to shards that keep training. No
+// Sends many data-plane messages, most of them changed, to shards that keep training. No
 // changed message passes as a valid one, a refused message changes nothing, and correct workers are
 // still served.
 //   mutated_messages 1000000

@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
+#include <map>
 
 #include "tests/conformance/codec/codec_cases.h"
 
@@ -15,6 +17,38 @@ namespace {
 bool SameFloats(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() &&
          (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
+}
+
+using Pair = std::array<std::vector<float>, 2>;  // gradients of two steps
+
+// The tensors below are made once for all codecs: tests are not optimized, and their random numbers
+// took longer than the codecs.
+const std::vector<Pair>& RandomPairs() {
+  static const std::vector<Pair> pairs = [] {
+    std::vector<Pair> made(400);
+    for (uint64_t seed = 0; seed < made.size(); ++seed) {
+      RandomStream stream(MakeKey(seed, RandomPurpose::kSynthetic), 1);
+      const size_t elements = RandomLength(&stream);
+      for (std::vector<float>& gradient : made[seed]) gradient = RandomTensor(elements, &stream);
+    }
+    return made;
+  }();
+  return pairs;
+}
+
+std::vector<float> MakeLargestSlice(uint64_t seed) {
+  RandomStream stream(MakeKey(seed, RandomPurpose::kSynthetic), 2);
+  const size_t elements = (1u << 20) - (seed % 2 == 1 ? 0 : 77);
+  if (seed > 2) return RandomTensor(elements, &stream);
+  std::vector<float> gradient(elements);
+  for (float& value : gradient) value = (stream.NextUnit() - 0.5f) * stream.NextUnit();
+  return gradient;
+}
+
+const std::map<uint64_t, std::vector<float>>& LargestSlices() {
+  static const std::map<uint64_t, std::vector<float>> slices = {{1, MakeLargestSlice(1)},
+                                                                {4, MakeLargestSlice(4)}};
+  return slices;
 }
 
 class CodecTwins : public testing::TestWithParam<CodecCase> {
@@ -58,13 +92,10 @@ class CodecTwins : public testing::TestWithParam<CodecCase> {
 };
 
 TEST_P(CodecTwins, AgreeOnRandomTensors) {
-  constexpr uint64_t kPairs = 400;
-  for (uint64_t seed = 0; seed < kPairs; ++seed) {
-    RandomStream stream(MakeKey(seed, RandomPurpose::kSynthetic), 1);
-    const size_t elements = RandomLength(&stream);
-    std::vector<std::vector<float>> gradients;
-    gradients.push_back(RandomTensor(elements, &stream));
-    gradients.push_back(RandomTensor(elements, &stream));
+  const std::vector<Pair>& pairs = RandomPairs();
+  for (uint64_t seed = 0; seed < pairs.size(); ++seed) {
+    std::vector<std::vector<float>> gradients(pairs[seed].begin(), pairs[seed].end());
+    const size_t elements = gradients[0].size();
     // A sum of two huge numbers, one of them a residual, may not be finite.
     constexpr float kHuge = 1e37f;
     for (size_t i = 0; i < elements; ++i) {
@@ -78,14 +109,7 @@ TEST_P(CodecTwins, AgreeOnRandomTensors) {
 }
 
 TEST_P(CodecTwins, AgreeOnTheLargestSlice) {
-  for (uint64_t seed : {1, 4}) {
-    RandomStream stream(MakeKey(seed, RandomPurpose::kSynthetic), 2);
-    const size_t elements = (1u << 20) - (seed % 2 == 1 ? 0 : 77);
-    std::vector<float> gradient;
-    if (seed > 2) gradient = RandomTensor(elements, &stream);
-    while (gradient.size() < elements) {
-      gradient.push_back((stream.NextUnit() - 0.5f) * stream.NextUnit());
-    }
+  for (const auto& [seed, gradient] : LargestSlices()) {
     ASSERT_NO_FATAL_FAILURE(ExpectAgreement({gradient}, true, seed)) << "seed " << seed;
   }
 }

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <thread>
 #include <utility>
@@ -160,10 +161,33 @@ Pair Connected(Transport& transport, const std::string& address) {
 }
 
 namespace {
-// Cheap, and different at every position and for every message.
-std::byte PatternByte(uint64_t seq, size_t payload, size_t i) {
-  return static_cast<std::byte>((seq * 131 + payload * 31 + i + (i >> 8)) & 0xff);
+
+// All payloads are parts of this ring, so that large ones are copies: tests are not optimized.
+const std::vector<std::byte>& Ring() {
+  static const std::vector<std::byte> ring = [] {
+    std::vector<std::byte> bytes(65521);  // a prime, so that no frame or page has its period
+    uint32_t state = 1;
+    for (std::byte& byte : bytes) {
+      state = state * 1664525 + 1013904223;
+      byte = static_cast<std::byte>(state >> 24);
+    }
+    return bytes;
+  }();
+  return ring;
 }
+
+// Different for every message and payload.
+void FillPayload(uint64_t seq, size_t payload, std::vector<std::byte>* bytes) {
+  const std::vector<std::byte>& ring = Ring();
+  size_t from = (seq * 131 + payload * 31) % ring.size();
+  for (size_t done = 0; done < bytes->size();) {
+    const size_t count = std::min(bytes->size() - done, ring.size() - from);
+    std::memcpy(bytes->data() + done, ring.data() + from, count);
+    done += count;
+    from = 0;
+  }
+}
+
 }  // namespace
 
 Message MakePush(uint64_t seq, const std::vector<size_t>& payload_sizes) {
@@ -172,7 +196,7 @@ Message MakePush(uint64_t seq, const std::vector<size_t>& payload_sizes) {
   message.header.mutable_push()->set_seq(seq);
   for (size_t p = 0; p < payload_sizes.size(); ++p) {
     std::vector<std::byte> bytes(payload_sizes[p]);
-    for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = PatternByte(seq, p, i);
+    FillPayload(seq, p, &bytes);
     message.payloads.push_back(Bytes::Adopt(std::move(bytes)));
   }
   return message;
