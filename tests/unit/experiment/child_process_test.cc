@@ -90,9 +90,10 @@ TEST(ChildProcess, TerminalSignalsDoNotReachIt) {
 
 // A child that kept the link of a process would keep it when that process is dead.
 TEST(ChildProcess, InheritsOnlyWhatItIsGiven) {
+  // The numbers of its descriptors.
   const auto open_in = [](ChildOptions options) {
     options.name = "child";
-    options.argv = {"/bin/sh", "-c", "echo /proc/$$/fd/*"};
+    options.argv = {"/bin/sh", "-c", "cd /proc/$$/fd; echo *"};
     const auto child = ChildProcess::Start(std::move(options));
     EXPECT_TRUE(child.ok()) << child.status();
     return child.ok() ? (*child)->ReadLine(10s) : std::nullopt;

@@ -109,11 +109,12 @@ TEST_F(CopyPlaceTest, AStartDoesNotGoOnWithoutWhatItCannotRead) {
 }
 
 TEST_F(CopyPlaceTest, WhatCouldNotBeDiscardedDoesNotReplaceADamagedPlace) {
-  disk_ = {.place = "old", .keeps_old = true};
+  disk_.place = "old";
   const auto place = Start();
   ASSERT_TRUE(place->Recover().ok());
   ASSERT_TRUE(place->Empty().ok());
   disk_.place = "new";
+  disk_.keeps_old = true;
   place->Settle();
   ASSERT_EQ(disk_.aside, "old");
   disk_.place = "damaged";
