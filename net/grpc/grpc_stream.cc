@@ -3,6 +3,14 @@
 #include <utility>
 
 namespace psgd {
+namespace {
+
+grpc::ByteBuffer Farewell() {
+  const grpc::Slice nothing;
+  return {&nothing, 1};
+}
+
+}  // namespace
 
 GrpcStream::Due GrpcStream::Next() {
   Due due;
@@ -16,19 +24,16 @@ GrpcStream::Due GrpcStream::Next() {
       if (turn_ == 0) turn_ = ++shared_->last_turn;
       shared_->paused.emplace(turn_, shared_from_this());
     }
-    if (!writing_ && !outbox_->messages.empty()) {
+    const bool ending = shared_->closing || farewell_;
+    if (!writing_ && !farewell_ && !outbox_->messages.empty()) {
       write_.Swap(&outbox_->messages.front());
       outbox_->messages.pop_front();
       outbox_->bytes -= write_.Length();
       due.write = writing_ = true;
     }
-    if (shared_->closing && !writing_ && !flushed_) {
-      flushed_ = true;
-      if (EndsWhenFlushed()) {
-        ended_ = released_ = due.release = true;
-      } else {
-        due.writes_done = writing_ = true;
-      }
+    if (ending && !writing_ && !flushed_) {
+      flushed_ = writing_ = true;
+      (SaysFarewell() ? due.farewell : due.writes_done) = true;
     }
   } else if (!reading_ && !writing_ && !released_) {
     due.release = released_ = true;
@@ -37,7 +42,8 @@ GrpcStream::Due GrpcStream::Next() {
 }
 
 void GrpcStream::Start(const Due& due) {
-  if (due.write) StartWriting(&write_);
+  if (due.farewell) write_ = Farewell();
+  if (due.write || due.farewell) StartWriting(&write_);
   if (due.writes_done) StartWritesDone();
   if (due.release) {
     Release();
@@ -72,7 +78,9 @@ void GrpcStream::ReadDone(bool ok) {
   std::unique_lock lock(shared_->mutex);
   reading_ = false;
   ended_ = ended_ || !ok;
-  if (ok && !shared_->closing) {
+  if (ok && read_.Length() == 0 && !SaysFarewell()) {
+    farewell_ = true;
+  } else if (ok && !shared_->closing) {
     shared_->inbox_bytes += read_.Length();
     shared_->inbox.push_back({.from = peer_, .bytes = {}, .pass = pass_});
     shared_->inbox.back().bytes.Swap(&read_);

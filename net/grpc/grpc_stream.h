@@ -87,9 +87,11 @@ class GrpcStream : public std::enable_shared_from_this<GrpcStream> {
 
   virtual void StartReading(grpc::ByteBuffer* into) = 0;
   virtual void StartWriting(const grpc::ByteBuffer* message) = 0;
-  // True: the stream ends once all messages are written. False: StartWritesDone tells the other
-  // side, which then ends the stream; WriteDone reports its completion.
-  virtual bool EndsWhenFlushed() const = 0;
+  // A stream ends once the connecting side has written all and says so with StartWritesDone, whose
+  // completion WriteDone reports. An accepted stream (true here) asks the other side for that with
+  // a message without bytes, the farewell. It must not just end: gRPC would close the connection,
+  // and the other side could lose messages that it has not read yet.
+  virtual bool SaysFarewell() const = 0;
   virtual void StartWritesDone() {}
   // Called when no operation is under way and none will start.
   virtual void Release() = 0;
@@ -98,6 +100,7 @@ class GrpcStream : public std::enable_shared_from_this<GrpcStream> {
   struct Due {
     bool read = false;
     bool write = false;
+    bool farewell = false;
     bool writes_done = false;
     bool release = false;
   };
@@ -113,7 +116,8 @@ class GrpcStream : public std::enable_shared_from_this<GrpcStream> {
   // Guarded by shared_->mutex, except a buffer while an operation uses it.
   bool reading_ = false;
   bool writing_ = false;
-  uint64_t turn_ = 0;  // its turn while it waits for room; 0: not waiting
+  uint64_t turn_ = 0;      // its turn while it waits for room; 0: not waiting
+  bool farewell_ = false;  // the other side has said it; what is queued waits for another stream
   bool flushed_ = false;
   bool ended_ = false;
   bool released_ = false;

@@ -140,13 +140,12 @@ TEST_P(TransportTest, LastMessagesLeaveBeforeTheEnd) {
   ASSERT_TRUE(connector->Send(0, MakePush(0, {})).ok());
   const PeerId peer = ReceiveSoon(*listener)->from;
   for (int i = 0; i < 20; ++i) ASSERT_TRUE(listener->Send(peer, MakePush(i, {50'000})).ok());
-  std::thread closer([&, l = &listener] { l->reset(); });
+  const std::jthread closer([&, l = &listener] { l->reset(); });
   for (int i = 0; i < 20; ++i) {
     auto received = ReceiveSoon(*connector);
     ASSERT_TRUE(received) << i;
     EXPECT_TRUE(IsPush(received->message, i, {50'000}));
   }
-  closer.join();
 }
 
 TEST_P(TransportTest, AnEndpointMayMoveToAnotherThread) {
