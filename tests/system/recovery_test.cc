@@ -115,7 +115,7 @@ TEST_F(Recovery, TheWeightsAreThoseOfAnUndisturbedRun) {
 }
 
 TEST_F(Recovery, ImagesReplaceTheJournalAndLeadToTheSameWeights) {
-  const std::vector<std::string> settings = {"train.epochs=30", "durability.journal=64KiB"};
+  const std::vector<std::string> settings = {"train.epochs=30", "durability.journal=512KiB"};
   ASSERT_EQ(RunSmall("calm", Sets({"train.epochs=30"})).code, 0);
   Process run(PsRun("run", Journalled(settings)));
   ASSERT_TRUE(run.WaitFor("epoch 8/30")) << run.Err();
