@@ -181,7 +181,7 @@ TEST_F(Servers, BesideAWorkerLeaveWithIt) {
 
 TEST_F(Servers, BesideWorkersEndWithThemAndBeginAnew) {
   const std::vector<std::string> settings = Exact({"train.epochs=100000", "cluster.segment=4",
-                                                   "cluster.lease=6s", "cluster.deadline=12s"}) +
+                                                   "cluster.lease=3s", "cluster.deadline=6s"}) +
                                             std::vector<std::string>{"--servers-on-workers"};
   Process first(PsRun("run", settings));
   ASSERT_TRUE(first.WaitFor("epoch 1/")) << first.Err();
@@ -271,7 +271,7 @@ TEST_F(Servers, ThatHangAreWaitedFor) {
 }
 
 TEST_F(Servers, ThatAreAwayWhenTheRunIsToStopAreNamed) {
-  Start({"train.epochs=100000", "cluster.lease=1s", "cluster.deadline=6s"});
+  Start({"train.epochs=100000", "cluster.lease=1s", "cluster.deadline=3s"});
   ASSERT_TRUE(coordinator_->WaitFor("epoch 2: test accuracy")) << coordinator_->Err();
   const auto second = Joined("second");
   ASSERT_TRUE(WaitHeld(2, 2)) << second->Err();
@@ -281,7 +281,7 @@ TEST_F(Servers, ThatAreAwayWhenTheRunIsToStopAreNamed) {
   EXPECT_TRUE(coordinator_->WaitFor("stopping waits until server 2 (", 5s)) << coordinator_->Err();
   // The coordinator does not wait longer than it says.
   EXPECT_THAT(coordinator_->Wait(20s).err,
-              HasSubstr("with 2 shards) is back, at most 6s (cluster.deadline)"));
+              HasSubstr("with 2 shards) is back, at most 3s (cluster.deadline)"));
 }
 
 // With a journal the run could wait for them for ever.
