@@ -97,7 +97,7 @@ class EtcdTest : public RunTest {
   static std::vector<std::string> Copied(int servers) {
     return Sets({"durability.acknowledge=journal", "cluster.copies=2",
                  absl::StrCat("cluster.servers=", servers), "cluster.resend=200ms",
-                 "cluster.lease=20s"});
+                 "cluster.lease=1min", "cluster.deadline=2min"});
   }
   std::vector<std::string> Joining(const std::string& run_dir) const {
     return {"ps-server", "--join", "small", "--etcd", etcd_options_, "--run-dir", Path(run_dir)};
@@ -105,10 +105,12 @@ class EtcdTest : public RunTest {
   std::vector<std::string> Worker() const {
     return {"ps-worker", "--cpu", "--etcd", etcd_options_, "--run", "small"};
   }
-  // Starts the servers, and two workers that know only etcd. Returns when the run trains and all
-  // copies are in sync.
+  // Starts the servers, and two workers that know only etcd. Returns when the run trains and,
+  // without `more`, all copies are in sync.
   void StartRun(const std::vector<std::string>& settings, int servers = 2,
                 const std::vector<std::string>& more = {}) {
+    has_short_lease_ = std::ranges::any_of(
+        settings, [](const std::string& one) { return one.starts_with("cluster.lease="); });
     servers_.push_back(std::make_unique<Process>(Leading("server-1", settings, servers) + more));
     ASSERT_NE(ServerOf(*servers_[0]), "") << servers_[0]->Err();
     for (int i = 2; i <= servers; ++i) {
@@ -120,7 +122,18 @@ class EtcdTest : public RunTest {
     ASSERT_TRUE(servers_[0]->WaitFor("epoch 2: test accuracy")) << servers_[0]->Err();
     if (more.empty()) {
       ASSERT_TRUE(WaitInSync());
+      ASSERT_TRUE(TrainsOn(*servers_[0])) << servers_[0]->Err();
     }
+  }
+  // One worker stands still, so that the run cannot end before the test has seen what it waits for:
+  // then a few epochs are enough.
+  void Hold() { workers_[1]->Signal(SIGSTOP); }
+  void Release() { workers_[1]->Signal(SIGCONT); }
+  // Waits until the run has trained another epoch under that server.
+  static bool TrainsOn(const Process& server) {
+    const auto evaluations = [&] { return server.Err().rfind(": test accuracy"); };
+    const size_t before = evaluations();
+    return Eventually([&] { return evaluations() != before; });
   }
   static void Kill(Process& process) {
     process.Signal(SIGKILL);
@@ -144,8 +157,13 @@ class EtcdTest : public RunTest {
     }
     return status["shards"].size() > 0;
   }
-  bool WaitInSync() const {
-    return Eventually([&] { return IsInSync(StatusByName()); });
+  // Holds the run meanwhile. A worker with a short lease would be out.
+  bool WaitInSync() {
+    const bool holds = !has_short_lease_;
+    if (holds) Hold();
+    const bool in_sync = Eventually([&] { return IsInSync(StatusByName()); });
+    if (holds) Release();
+    return in_sync;
   }
   Json StatusByName() const {
     const Ended ended =
@@ -158,6 +176,7 @@ class EtcdTest : public RunTest {
   std::unique_ptr<Process> etcd_;
   std::vector<std::unique_ptr<Process>> servers_;
   std::unique_ptr<Process> workers_[2];
+  bool has_short_lease_ = false;
 };
 
 }  // namespace psgd

@@ -14,23 +14,26 @@ class Etcd : public EtcdTest {
 
 // Servers die one after the other, and new servers join. The result equals an undisturbed run.
 TEST_F(Etcd, ServersDieAndComeAndTheWeightsAreThoseOfAnUndisturbedRun) {
-  const std::vector<std::string> settings = kExact + std::vector<std::string>{"train.epochs=150"};
+  const std::vector<std::string> settings = kExact + std::vector<std::string>{"train.epochs=24"};
   ASSERT_EQ(RunSmall("calm", Sets(settings)).code, 0);
   StartEtcd();
   StartRun(settings, 3);
   Kill(*servers_[2]);
   ASSERT_TRUE(WaitInSync()) << servers_[0]->Err();
+  ASSERT_TRUE(TrainsOn(*servers_[0])) << servers_[0]->Err();
   // Kills the run's leader.
   Kill(*servers_[0]);
+  Hold();
   ASSERT_TRUE(servers_[1]->WaitFor("ready: workers connect")) << servers_[1]->Err();
   servers_.push_back(std::make_unique<Process>(Joining("server-4")));
   ASSERT_TRUE(servers_[3]->WaitFor("joined: as server 4")) << servers_[3]->Err();
   ASSERT_TRUE(WaitInSync()) << servers_[1]->Err();
+  ASSERT_TRUE(TrainsOn(*servers_[1])) << servers_[1]->Err();
   Kill(*servers_[1]);
   ASSERT_TRUE(servers_[3]->WaitFor("ready: workers connect")) << servers_[3]->Err();
   ExpectWorkersFinish();
   EXPECT_EQ(servers_[3]->Wait().code, 0) << servers_[3]->Err();
-  EXPECT_EQ(Summary("server-4")["epochs"], 150.0);
+  EXPECT_EQ(Summary("server-4")["epochs"], 24.0);
   EXPECT_TRUE(Weights("server-4") == Weights("calm"));
   // The run's name is free again.
   const Ended gone = RunProgram({"ps-ctl", "status", "--etcd", etcd_options_, "--run", "small"});
@@ -42,15 +45,15 @@ TEST_F(Etcd, ServersDieAndComeAndTheWeightsAreThoseOfAnUndisturbedRun) {
 TEST_F(Etcd, ARunStopsEarlyUnderItsNextLeader) {
   StartEtcd();
   // After the first epochs no evaluation is better by half.
-  StartRun({"train.epochs=100000", "train.early_stop={patience: 30, least: 0.5}",
+  StartRun({"train.epochs=100000", "train.early_stop={patience: 15, least: 0.5}",
             "durability.checkpoint=1 epoch", "durability.keep=1", "durability.keep_best=true"});
   Kill(*servers_[0]);
   ExpectWorkersFinish();
   EXPECT_EQ(servers_[1]->Wait().code, 0) << servers_[1]->Err();
   const Json summary = Summary("server-2");
   EXPECT_EQ(summary["status"], "finished");
-  EXPECT_THAT(summary["stopped_early"].get<std::string>(), HasSubstr("in 30 evaluations"));
-  EXPECT_LT(summary["epochs"].get<double>(), 40);
+  EXPECT_THAT(summary["stopped_early"].get<std::string>(), HasSubstr("in 15 evaluations"));
+  EXPECT_LT(summary["epochs"].get<double>(), 25);
   const Ended listed = RunProgram({"ps-ctl", "checkpoints", Path("server-2"), "--json"});
   ASSERT_EQ(listed.code, 0) << listed.err;
   std::vector<uint64_t> best;
@@ -97,7 +100,7 @@ TEST_F(Etcd, AStopWaitsForItTwoDeadlinesAtMost) {
 // No server leads without etcd's consent, and waiting for it loses nothing.
 TEST_F(Etcd, AServerWaitsForItBeforeItLeads) {
   StartEtcd();
-  StartRun({"train.epochs=40"});
+  StartRun({"train.epochs=20"});
   etcd_->Signal(SIGKILL);
   etcd_->Wait();
   Kill(*servers_[0]);
@@ -107,7 +110,7 @@ TEST_F(Etcd, AServerWaitsForItBeforeItLeads) {
   ASSERT_TRUE(servers_[1]->WaitFor("ready: workers connect")) << servers_[1]->Err() << etcd_->Err();
   ExpectWorkersFinish();
   EXPECT_EQ(servers_[1]->Wait().code, 0) << servers_[1]->Err();
-  EXPECT_EQ(Summary("server-2")["epochs"], 40.0);
+  EXPECT_EQ(Summary("server-2")["epochs"], 20.0);
 }
 
 // Waiting would not help. Nothing is lost, and the run goes on with an etcd that takes more.
@@ -144,22 +147,24 @@ class EtcdOver : public Etcd, public testing::WithParamInterface<std::string> {}
 // A server that hangs for a while finds that another server leads, and goes on with its copies.
 TEST_P(EtcdOver, AServerThatHangsIsReplacedAndFollows) {
   StartEtcd();
-  StartRun({"train.epochs=50", "cluster.transport=" + GetParam()});
+  StartRun({"train.epochs=20", "cluster.transport=" + GetParam()});
   servers_[0]->Signal(SIGSTOP);
+  Hold();
   ASSERT_TRUE(servers_[1]->WaitFor("ready: workers connect")) << servers_[1]->Err();
   Pause(300ms);
   servers_[0]->Signal(SIGCONT);
   ASSERT_TRUE(servers_[0]->WaitFor("another server leads the run by now")) << servers_[0]->Err();
+  Release();
   ExpectWorkersFinish();
   EXPECT_EQ(servers_[1]->Wait().code, 0) << servers_[1]->Err();
   EXPECT_EQ(servers_[0]->Wait(30s).code, 0) << servers_[0]->Err();
-  EXPECT_EQ(Summary("server-2")["epochs"], 50.0);
+  EXPECT_EQ(Summary("server-2")["epochs"], 20.0);
 }
 INSTANTIATE_TEST_SUITE_P(Transports, EtcdOver, testing::Values("zmq", "grpc", "ucx"));
 
 TEST_F(Etcd, AServerThatHangsBeyondTheEndOfItsRunEnds) {
   StartEtcd();
-  StartRun({"train.epochs=30"});
+  StartRun({"train.epochs=20"});
   servers_[0]->Signal(SIGSTOP);
   ExpectWorkersFinish();
   EXPECT_EQ(servers_[1]->Wait().code, 0) << servers_[1]->Err();
@@ -171,7 +176,7 @@ TEST_F(Etcd, AServerThatHangsBeyondTheEndOfItsRunEnds) {
 // A server that does not lead hangs: the run goes on without its copies, and the server comes back.
 TEST_F(Etcd, ACopyThatHangsIsNotWaitedFor) {
   StartEtcd();
-  StartRun({"train.epochs=150"});
+  StartRun({"train.epochs=30"});
   servers_[1]->Signal(SIGSTOP);
   const Json before = StatusOf(ServerOf(*servers_[0]));
   ASSERT_TRUE(Eventually([&] {
@@ -183,14 +188,15 @@ TEST_F(Etcd, ACopyThatHangsIsNotWaitedFor) {
   Kill(*servers_[0]);
   ExpectWorkersFinish();
   EXPECT_EQ(servers_[1]->Wait().code, 0) << servers_[1]->Err();
-  EXPECT_EQ(Summary("server-2")["epochs"], 150.0);
+  EXPECT_EQ(Summary("server-2")["epochs"], 30.0);
 }
 
 TEST_F(Etcd, OfASecuredRunIsShownCertificates) {
   const Certificates certificates;
   StartEtcd(&certificates);
   const std::vector<std::string> tls = {"--tls-dir", certificates.dir()};
-  StartRun({"train.epochs=80"}, 2, tls);
+  StartRun({"train.epochs=20"}, 2, tls);
+  Hold();
   const Ended stranger = RunProgram({"ps-worker", "--cpu", "--etcd", etcd_address_, "--run",
                                      "small", "--connect-deadline", "1s"});
   EXPECT_NE(stranger.code, 0);
@@ -200,16 +206,18 @@ TEST_F(Etcd, OfASecuredRunIsShownCertificates) {
         std::vector<std::string>{"ps-ctl", "status", "--server", address, "--json"} + tls);
     return status.code == 0 && IsInSync(Json::parse(status.out));
   }));
+  Release();
+  ASSERT_TRUE(TrainsOn(*servers_[0])) << servers_[0]->Err();
   Kill(*servers_[0]);
   ExpectWorkersFinish();
   EXPECT_EQ(servers_[1]->Wait().code, 0) << servers_[1]->Err();
-  EXPECT_EQ(Summary("server-2")["epochs"], 80.0);
+  EXPECT_EQ(Summary("server-2")["epochs"], 20.0);
 }
 
 // All servers die and restart at other addresses. Workers find them by the run's name.
 TEST_F(Etcd, ServersThatAllDiedGoOnElsewhere) {
   StartEtcd();
-  StartRun({"train.epochs=40", "durability.checkpoint=1 epoch"});
+  StartRun({"train.epochs=20", "durability.checkpoint=1 epoch"});
   const std::string before = ServerOf(*servers_[0]);
   Kill(*servers_[1]);
   Kill(*servers_[0]);

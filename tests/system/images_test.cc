@@ -120,8 +120,8 @@ TEST_F(ImagesRun, ResNetLearnsFromCifarFiles) {
 // Both runs have two workers, since batch normalization depends on a worker's batch.
 TEST_F(ImagesRun, ResNetFollowsTheReference) {
   WriteCifar();
-  const std::vector<std::string> settings = {"train.epochs=2", "data.batch=8",
-                                             "data.train_samples=16", "data.test_samples=8"};
+  const std::vector<std::string> settings = {"train.epochs=2", "data.batch=4",
+                                             "data.train_samples=8", "data.test_samples=4"};
   const Ended ended = Run("run", CifarYaml("cifar"), Sets(settings));
   ASSERT_EQ(ended.code, 0) << ended.err;
   RunOnReference("reference", Path("run.yaml"), settings, 2);
@@ -134,8 +134,8 @@ TEST_F(ImagesRun, ResNetFollowsTheReference) {
 }
 
 TEST_F(ImagesRun, UnetTrainsOnSegmentationPairs) {
-  WritePairs("train", 12);
-  WritePairs("test", 3);
+  WritePairs("train", 6);
+  WritePairs("test", 2);
   const Ended ended =
       Run("run",
           "name: pairs\nmodel: {zoo: unet}\ndata: {format: segmentation, path: " + Path("pairs") +
@@ -145,8 +145,8 @@ TEST_F(ImagesRun, UnetTrainsOnSegmentationPairs) {
               "cluster: {shards: 2, workers: 2, segment: 4}\n");
   ASSERT_EQ(ended.code, 0) << ended.err;
   const Json summary = Summary("run");
-  EXPECT_GE(summary["steps"], 10);
-  EXPECT_EQ(Metrics("run", "evaluation").back()["samples"], 3 * 16 * 16) << "pixels are counted";
+  EXPECT_GE(summary["steps"], 4);
+  EXPECT_EQ(Metrics("run", "evaluation").back()["samples"], 2 * 16 * 16) << "pixels are counted";
   EXPECT_TRUE(std::isfinite(summary["test_loss"].get<double>()));
 }
 

@@ -62,7 +62,7 @@ class FastNetwork : public Network {
 // Servers and workers with and without UCX, which join, take shards and leave.
 TEST_F(FastNetwork, IsUsedWhereBothHaveItAndShutsNobodyOut) {
   const std::vector<std::string> settings =
-      Sets({"train.epochs=100", "consistency.staleness=0", "cluster.shards=5", "cluster.slice=1KiB",
+      Sets({"train.epochs=45", "consistency.staleness=0", "cluster.shards=5", "cluster.slice=1KiB",
             "compression.push=topk", "cluster.resend=300ms"});
   ASSERT_EQ(RunSmall("calm", settings).code, 0);
   Process server(OnFast(1, "ps-server",

@@ -25,25 +25,26 @@ class Recovery : public RunTest {
     return Sets({"durability.acknowledge=journal", "cluster.resend=200ms", "cluster.lease=20s"}) +
            Sets(std::move(more));
   }
-  // Kills the server of a ps-run `times` times, each time after training went on. Returns the
-  // number of kills.
-  static int KillServers(Process& run, int times, std::chrono::milliseconds between) {
+  // Kills the server of a ps-run `times` times, each time after training went on for an epoch or
+  // two. Returns the number of kills.
+  static int KillServers(Process& run, int times) {
     int killed = 0;
     for (int i = 0; i < times && run.Running(); ++i) {
       const std::vector<pid_t> servers = run.Children("ps-server");
       if (!servers.empty() && kill(servers[0], SIGKILL) == 0) ++killed;
-      const auto back = [&] {
-        const std::string said = run.Err();
-        int times_back = 0;
-        for (size_t at = said.find("is back"); at != std::string::npos;
-             at = said.find("is back", at + 1))
-          ++times_back;
-        return times_back > i;
-      };
+      const auto back = [&] { return Count(run.Err(), "is back") > i; };
       if (!Eventually([&] { return back() || !run.Running(); }, 20s) || !back()) break;
-      Pause(between);
+      const int epochs = Count(run.Err(), ": test accuracy");
+      Eventually(
+          [&] { return Count(run.Err(), ": test accuracy") > epochs + 1 || !run.Running(); });
     }
     return killed;
+  }
+  static int Count(const std::string& said, const std::string& words) {
+    int count = 0;
+    for (size_t at = said.find(words); at != std::string::npos; at = said.find(words, at + 1))
+      ++count;
+    return count;
   }
   // Writes beyond that size of a file fail in the server of a ps-run, as on a full disk.
   static void LimitFiles(Process& run, rlim_t bytes) {
@@ -57,19 +58,19 @@ class Recovery : public RunTest {
 };
 
 TEST_F(Recovery, TrainingGoesOnWhereTheJournalEnds) {
-  const std::vector<std::string> settings = Journalled(
-      {"train.epochs=100", "consistency.staleness=2", "durability.checkpoint=50 epochs"});
+  const std::vector<std::string> settings =
+      Journalled({"train.epochs=40", "consistency.staleness=2", "durability.checkpoint=20 epochs"});
   ASSERT_EQ(RunSmall("calm", settings).code, 0);
   Process run(PsRun("run", settings));
-  ASSERT_TRUE(run.WaitFor("epoch 2/100")) << run.Err();
-  EXPECT_EQ(KillServers(run, 3, 350ms), 3);
+  ASSERT_TRUE(run.WaitFor("epoch 2/40")) << run.Err();
+  EXPECT_EQ(KillServers(run, 3), 3);
   const Ended ended = run.Wait();
   EXPECT_EQ(ended.code, 0) << ended.err;
   EXPECT_THAT(ended.err, HasSubstr("ps-server was killed by signal 9"));
   EXPECT_THAT(ended.err, HasSubstr("is back"));
   EXPECT_THAT(ended.err, Not(HasSubstr("worker-0")));
   EXPECT_EQ(Summary("run")["status"], "finished");
-  EXPECT_EQ(Summary("run")["epochs"], 100.0);
+  EXPECT_EQ(Summary("run")["epochs"], 40.0);
   // Steps are reported, and stored once a second.
   EXPECT_EQ(Summary("calm")["counts_incomplete"], false);
   EXPECT_EQ(Summary("run")["counts_incomplete"], true);
@@ -82,8 +83,8 @@ TEST_F(Recovery, TrainingGoesOnWhereTheJournalEnds) {
 }
 
 TEST_F(Recovery, AServerThatIsKilledAgainAsItStartsIsStartedOnceMore) {
-  Process run(PsRun("run", Journalled({"train.epochs=60", "consistency.staleness=2"})));
-  ASSERT_TRUE(run.WaitFor("epoch 2/60")) << run.Err();
+  Process run(PsRun("run", Journalled({"train.epochs=15", "consistency.staleness=2"})));
+  ASSERT_TRUE(run.WaitFor("epoch 2/15")) << run.Err();
   for (int i = 0; i < 3; ++i) {
     const std::vector<pid_t> servers = run.Children("ps-server");
     ASSERT_EQ(servers.size(), 1u) << run.Err();
@@ -95,17 +96,17 @@ TEST_F(Recovery, AServerThatIsKilledAgainAsItStartsIsStartedOnceMore) {
   }
   const Ended ended = run.Wait();
   EXPECT_EQ(ended.code, 0) << ended.err;
-  EXPECT_EQ(Summary("run")["epochs"], 60.0);
+  EXPECT_EQ(Summary("run")["epochs"], 15.0);
 }
 
 // With staleness 0 a run's bits depend only on its seed, not on its server's deaths.
 TEST_F(Recovery, TheWeightsAreThoseOfAnUndisturbedRun) {
-  const std::vector<std::string> settings = {"train.epochs=100", "optimizer.sgd.momentum=0.9",
+  const std::vector<std::string> settings = {"train.epochs=30", "optimizer.sgd.momentum=0.9",
                                              "compression.push=topk"};
   ASSERT_EQ(RunSmall("calm", Journalled(settings)).code, 0);
   Process run(PsRun("run", Journalled(settings)));
-  ASSERT_TRUE(run.WaitFor("epoch 2/100")) << run.Err();
-  const int killed = KillServers(run, 4, 300ms);
+  ASSERT_TRUE(run.WaitFor("epoch 2/30")) << run.Err();
+  const int killed = KillServers(run, 4);
   EXPECT_GE(killed, 2);
   const Ended ended = run.Wait();
   ASSERT_EQ(ended.code, 0) << ended.err;
@@ -114,11 +115,11 @@ TEST_F(Recovery, TheWeightsAreThoseOfAnUndisturbedRun) {
 }
 
 TEST_F(Recovery, ImagesReplaceTheJournalAndLeadToTheSameWeights) {
-  const std::vector<std::string> settings = {"train.epochs=60", "durability.journal=64KiB"};
-  ASSERT_EQ(RunSmall("calm", Sets({"train.epochs=60"})).code, 0);
+  const std::vector<std::string> settings = {"train.epochs=30", "durability.journal=512KiB"};
+  ASSERT_EQ(RunSmall("calm", Sets({"train.epochs=30"})).code, 0);
   Process run(PsRun("run", Journalled(settings)));
-  ASSERT_TRUE(run.WaitFor("epoch 8/60")) << run.Err();
-  EXPECT_GE(KillServers(run, 2, 300ms), 1);
+  ASSERT_TRUE(run.WaitFor("epoch 8/30")) << run.Err();
+  EXPECT_GE(KillServers(run, 2), 1);
   ASSERT_EQ(run.Wait().code, 0) << run.Err();
   EXPECT_EQ(Weights("run"), Weights("calm"));
   // Older images are gone.
@@ -179,14 +180,14 @@ TEST_F(Recovery, ASecuredRunGoesOnUnderTheSamePasses) {
   const Certificates certificates;
   for (const char* transport : {"zmq", "grpc"}) {
     const std::string run_dir = absl::StrCat("secured-", transport);
-    Process run(PsRun(run_dir, Journalled({"train.epochs=50", "consistency.staleness=2",
+    Process run(PsRun(run_dir, Journalled({"train.epochs=20", "consistency.staleness=2",
                                            absl::StrCat("cluster.transport=", transport)}) +
                                    std::vector<std::string>{"--tls-dir", certificates.dir()}));
-    ASSERT_TRUE(run.WaitFor("epoch 2/50")) << run.Err();
-    EXPECT_EQ(KillServers(run, 1, 100ms), 1);
+    ASSERT_TRUE(run.WaitFor("epoch 2/20")) << run.Err();
+    EXPECT_EQ(KillServers(run, 1), 1);
     const Ended ended = run.Wait();
     EXPECT_EQ(ended.code, 0) << ended.err;
-    EXPECT_EQ(Summary(run_dir)["epochs"], 50.0);
+    EXPECT_EQ(Summary(run_dir)["epochs"], 20.0);
     struct stat folder;
     ASSERT_EQ(stat(Path(run_dir + "/server/journal").c_str(), &folder), 0);
     EXPECT_EQ(folder.st_mode & 0077, 0u) << "others may read the passes";
@@ -198,7 +199,7 @@ class RecoveryByHand : public Recovery, public testing::WithParamInterface<std::
 // The server is restarted by hand, as on a cluster, at the addresses that the workers know.
 TEST_P(RecoveryByHand, WorkersFindTheServerAgain) {
   const std::vector<std::string> settings =
-      Sets({"durability.acknowledge=fsync", "cluster.transport=" + GetParam(), "train.epochs=60",
+      Sets({"durability.acknowledge=fsync", "cluster.transport=" + GetParam(), "train.epochs=15",
             "cluster.resend=200ms"});
   Process server(std::vector<std::string>{"ps-server", "--config", SmallConfig(), "--port", "0",
                                           "--run-dir", Path("run")} +
@@ -214,7 +215,7 @@ TEST_P(RecoveryByHand, WorkersFindTheServerAgain) {
   EXPECT_EQ(first.Wait().code, 0) << first.Err();
   EXPECT_EQ(second.Wait().code, 0) << second.Err();
   EXPECT_EQ(again.Wait().code, 0) << again.Err();
-  EXPECT_EQ(Summary("run")["epochs"], 60.0);
+  EXPECT_EQ(Summary("run")["epochs"], 15.0);
 }
 INSTANTIATE_TEST_SUITE_P(Transports, RecoveryByHand, testing::Values("zmq", "auto", "grpc", "ucx"));
 
@@ -257,9 +258,9 @@ TEST_F(Recovery, ADamagedJournalIsNeverTrainedOnSilently) {
 
 // Like a full disk, for machines where the test may not mount one: writes beyond a file size fail.
 TEST_F(Recovery, WaitsWhileItsFilesMayNotGrow) {
-  ASSERT_EQ(RunSmall("calm", Sets({"train.epochs=80"})).code, 0);
-  Process run(PsRun("run", Journalled({"train.epochs=80", "durability.journal=1MiB"})));
-  ASSERT_TRUE(run.WaitFor("epoch 2/80")) << run.Err();
+  ASSERT_EQ(RunSmall("calm", Sets({"train.epochs=20"})).code, 0);
+  Process run(PsRun("run", Journalled({"train.epochs=20", "durability.journal=1MiB"})));
+  ASSERT_TRUE(run.WaitFor("epoch 2/20")) << run.Err();
   LimitFiles(run, 64 << 10);
   EXPECT_TRUE(Eventually(
       [&] { return File("run/server/server.log").find("cannot be written") != std::string::npos; },

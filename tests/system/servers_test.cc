@@ -181,7 +181,7 @@ TEST_F(Servers, BesideAWorkerLeaveWithIt) {
 
 TEST_F(Servers, BesideWorkersEndWithThemAndBeginAnew) {
   const std::vector<std::string> settings = Exact({"train.epochs=100000", "cluster.segment=4",
-                                                   "cluster.lease=6s", "cluster.deadline=12s"}) +
+                                                   "cluster.lease=3s", "cluster.deadline=6s"}) +
                                             std::vector<std::string>{"--servers-on-workers"};
   Process first(PsRun("run", settings));
   ASSERT_TRUE(first.WaitFor("epoch 1/")) << first.Err();
@@ -210,13 +210,13 @@ TEST_F(Servers, BesideAWorkerThatCannotJoinAreSaid) {
 
 // All servers die, one after the other, at any moment. The workers live.
 TEST_F(Servers, ThatDieGoOnWithTheirJournals) {
-  const std::vector<std::string> settings = {"train.epochs=100", "durability.acknowledge=journal",
+  const std::vector<std::string> settings = {"train.epochs=36", "durability.acknowledge=journal",
                                              "durability.checkpoint=5 epochs",
                                              "durability.journal=64KiB"};
   RunCalm(settings);
   Process run(PsRun("run", Exact(settings) + Sets({"cluster.servers=3"})));
   for (int i = 0; i < 6; ++i) {
-    ASSERT_TRUE(run.WaitFor(absl::StrCat("epoch ", 4 + 10 * i, "/100"))) << run.Err();
+    ASSERT_TRUE(run.WaitFor(absl::StrCat("epoch ", 4 + 4 * i, "/36"))) << run.Err();
     const std::vector<pid_t> servers = run.Children("ps-server");
     ASSERT_EQ(servers.size(), 3u) << run.Err();
     ASSERT_EQ(kill(servers[i % 3], SIGKILL), 0);
@@ -229,14 +229,17 @@ TEST_F(Servers, ThatDieGoOnWithTheirJournals) {
 }
 
 TEST_F(Servers, ComeAndGoWhileTrainingGoesOn) {
-  const std::vector<std::string> settings = {"train.epochs=150"};
+  const std::vector<std::string> settings = {"train.epochs=60"};
   RunCalm(settings);
   Start(settings);
   ASSERT_TRUE(coordinator_->WaitFor("epoch 2: test accuracy")) << coordinator_->Err();
   const auto second = Joined("second");
   ASSERT_TRUE(WaitHeld(2, 2)) << second->Err() << coordinator_->Err();
+  // The run waits for a worker that stands still, so it does not end before the third comes.
+  workers_[1]->Signal(SIGSTOP);
   const auto third = Joined("third");
   ASSERT_TRUE(WaitHeld(3, 1)) << third->Err();
+  workers_[1]->Signal(SIGCONT);
   const Ended moved = Rebalance({"--move", "0=3", "--move", "1=3"});
   EXPECT_EQ(moved.code, 0) << moved.err;
   EXPECT_THAT(moved.out, HasSubstr("server 3: 0 1"));
@@ -252,10 +255,10 @@ TEST_F(Servers, ComeAndGoWhileTrainingGoesOn) {
 }
 
 TEST_F(Servers, ThatHangAreWaitedFor) {
-  const std::vector<std::string> settings = {"train.epochs=60"};
+  const std::vector<std::string> settings = {"train.epochs=20"};
   RunCalm(settings);
   Process run(PsRun("run", Exact(settings) + Sets({"cluster.servers=2"})));
-  ASSERT_TRUE(run.WaitFor("epoch 4/60")) << run.Err();
+  ASSERT_TRUE(run.WaitFor("epoch 4/20")) << run.Err();
   const pid_t second = run.Children("ps-server").back();
   ASSERT_EQ(kill(second, SIGSTOP), 0);
   Pause(3s);
@@ -268,7 +271,7 @@ TEST_F(Servers, ThatHangAreWaitedFor) {
 }
 
 TEST_F(Servers, ThatAreAwayWhenTheRunIsToStopAreNamed) {
-  Start({"train.epochs=100000", "cluster.lease=1s", "cluster.deadline=6s"});
+  Start({"train.epochs=100000", "cluster.lease=1s", "cluster.deadline=3s"});
   ASSERT_TRUE(coordinator_->WaitFor("epoch 2: test accuracy")) << coordinator_->Err();
   const auto second = Joined("second");
   ASSERT_TRUE(WaitHeld(2, 2)) << second->Err();
@@ -278,7 +281,7 @@ TEST_F(Servers, ThatAreAwayWhenTheRunIsToStopAreNamed) {
   EXPECT_TRUE(coordinator_->WaitFor("stopping waits until server 2 (", 5s)) << coordinator_->Err();
   // The coordinator does not wait longer than it says.
   EXPECT_THAT(coordinator_->Wait(20s).err,
-              HasSubstr("with 2 shards) is back, at most 6s (cluster.deadline)"));
+              HasSubstr("with 2 shards) is back, at most 3s (cluster.deadline)"));
 }
 
 // With a journal the run could wait for them for ever.
@@ -381,15 +384,20 @@ TEST_F(Servers, WhoseMemoryIsLostEndTheRun) {
 TEST_F(Servers, OfASecuredRunShowCertificates) {
   const Certificates certificates;
   const std::vector<std::string> tls = {"--tls-dir", certificates.dir()};
-  Process run(PsRun("run", Exact({"train.epochs=60", "cluster.servers=2"}) + tls));
-  ASSERT_TRUE(run.WaitFor("epoch 2/60")) << run.Err();
+  Process run(PsRun("run", Exact({"train.epochs=12", "cluster.servers=2"}) + tls));
+  ASSERT_TRUE(run.WaitFor("epoch 2/12")) << run.Err();
+  // The run waits for a worker that stands still, so it is there when the stranger comes.
+  const std::vector<pid_t> workers = run.Children("ps-worker");
+  ASSERT_EQ(workers.size(), 2u);
+  ASSERT_EQ(kill(workers[1], SIGSTOP), 0);
   const Ended stranger = RunProgram({"ps-server", "--join", ServerOf(run), "--run-dir",
                                      Path("stranger"), "--connect-deadline", "1s"});
   EXPECT_NE(stranger.code, 0);
   EXPECT_THAT(stranger.err, HasSubstr("ask for certificates (--tls-dir)"));
+  ASSERT_EQ(kill(workers[1], SIGCONT), 0);
   const Ended ended = run.Wait();
   EXPECT_EQ(ended.code, 0) << ended.err;
-  EXPECT_EQ(Summary("run")["epochs"], 60.0);
+  EXPECT_EQ(Summary("run")["epochs"], 12.0);
 }
 
 TEST_F(Servers, WhatCannotBeIsSaid) {

@@ -134,11 +134,23 @@ TEST_F(SweepTest, BeforeAnyHasFinishedTheTimeIsTried) {
 // ps-sweep itself stops the run, and the run's log would show that as a fault.
 TEST_F(SweepTest, ATryWithoutAStepSaysSo) {
   Process process(Command(SmallSweep(100000), "out", {"--dry-run"}));
+  std::vector<pid_t> runs;
   ASSERT_TRUE(Eventually([&] {
-    const auto runs = process.Children("ps-run");
+    runs = process.Children("ps-run");
     for (const pid_t run : runs) kill(run, SIGSTOP);
     return !runs.empty();
   })) << process.Err();
+  // Once ps-sweep has asked the run to end, it may: else ps-sweep would wait ten seconds for it.
+  const auto is_asked = [&] {
+    std::ifstream status("/proc/" + std::to_string(runs[0]) + "/status");
+    for (std::string line; std::getline(status, line);) {
+      if (line.starts_with("ShdPnd:"))  // signals that wait, as a mask
+        return (std::stoull(line.substr(7), nullptr, 16) >> (SIGINT - 1) & 1) != 0;
+    }
+    return false;
+  };
+  EXPECT_TRUE(Eventually(is_asked)) << process.Err();
+  kill(runs[0], SIGCONT);
   const Ended ended = process.Wait();
   EXPECT_EQ(ended.code, 0) << ended.err;
   EXPECT_THAT(ended.out, AllOf(HasSubstr("seed 1: no step was done within 20 s\n"),

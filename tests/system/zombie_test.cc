@@ -33,7 +33,7 @@ class Zombie : public RunTest {
 
 // A stopped server hears nobody. That is no silence of its workers.
 TEST_F(Zombie, AServerThatWasStoppedGoesOnWithItsWorkers) {
-  const std::vector<std::string> settings = {"train.epochs=60", "optimizer.sgd.momentum=0.9"};
+  const std::vector<std::string> settings = {"train.epochs=20", "optimizer.sgd.momentum=0.9"};
   ASSERT_EQ(RunSmall("calm", Settings(settings)).code, 0);
   for (const char* acknowledge : {"memory", "journal"}) {
     const std::string name = absl::StrCat("run-", acknowledge);

@@ -1,11 +1,13 @@
 // The networks, batches, initial weights and stored numbers of tests/golden/make_networks.py.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,19 +17,12 @@
 #include "engine/runtime/network.h"
 #include "proto/config.pb.h"
 #include "proto/model.pb.h"
+#include "tests/conformance/engine/golden_numbers.h"
 #include "tests/golden/golden_dir.h"
 
 namespace psgd::testing {
 
 using Json = nlohmann::ordered_json;
-
-// The script's unit(stream, ...)[index].
-inline double Unit(uint64_t stream, uint64_t index) {
-  uint64_t z = (stream << 40) + index + 0x9E3779B97F4A7C15ull;
-  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
-  z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
-  return static_cast<double>((z ^ (z >> 31)) >> 40) / 16777216.0;
-}
 
 struct GoldenProblem {
   static constexpr uint64_t kInput = 1 << 20, kLabels = 1 << 21, kProbe = 1 << 22,
@@ -63,23 +58,27 @@ struct GoldenProblem {
 
   // Initial values. Weights are pseudo-random, matrices around zero, vectors around their constant
   // initializer, and rounded to float. Statistics have their constant initializer.
+  template <typename T>
+  void FillFirstValues(const ParameterSpec& spec, std::span<T> values) const {
+    const double center = spec.initializer().constant().value();
+    if (spec.role() != ParameterSpec::TRAINED) {
+      std::fill(values.begin(), values.end(), static_cast<T>(center));
+      return;
+    }
+    const uint64_t stream = streams.at(spec.name());
+    if (spec.shape_size() > 1) {
+      const auto spread = static_cast<float>(
+          std::sqrt(6.0 * static_cast<double>(spec.shape(0)) / static_cast<double>(values.size())));
+      FillRandom(stream, spread, 0, values);
+    } else {
+      FillRandom(stream, 0.1, center, values);
+    }
+  }
   std::vector<double> FirstValues(const ParameterSpec& spec) const {
     size_t size = 1;
     for (int64_t extent : spec.shape()) size *= static_cast<size_t>(extent);
-    const double center = spec.initializer().constant().value();
-    std::vector<double> values(size, center);
-    if (spec.role() != ParameterSpec::TRAINED) return values;
-    const uint64_t stream = streams.at(spec.name());
-    const bool matrix = spec.shape_size() > 1;
-    const float spread =
-        matrix ? static_cast<float>(std::sqrt(6.0 * static_cast<double>(spec.shape(0)) /
-                                              static_cast<double>(size)))
-               : 0;
-    double* const first = values.data();
-    for (size_t i = 0; i < size; ++i) {
-      const double value = 2 * Unit(stream, i) - 1;
-      first[i] = static_cast<float>(matrix ? value * spread : 0.1 * value + center);
-    }
+    std::vector<double> values(size);
+    FillFirstValues(spec, std::span(values));
     return values;
   }
 
@@ -120,24 +119,6 @@ struct GoldenProblem {
     for (size_t i = 0; i < labels.size(); ++i) labels[i] = draw(kLabels, i, shape.classes);
   }
 };
-
-struct Kept {
-  double length = 0;
-  double product = 0;  // dot product with a stream's vector
-};
-
-template <typename Values>
-Kept KeptOf(const Values& values, uint64_t stream) {
-  Kept kept;
-  const auto* const first = values.data();  // tests are not optimized, and networks are large
-  const size_t size = values.size();
-  for (size_t i = 0; i < size; ++i) {
-    kept.length += double{first[i]} * first[i];
-    kept.product += first[i] * (2 * Unit(stream, i) - 1);
-  }
-  kept.length = std::sqrt(kept.length);
-  return kept;
-}
 
 // `bound` is relative to the length. `rounding` is added, for lengths that are only rounding.
 inline void ExpectKept(const Json& golden, const Kept& kept, double bound, double rounding,

@@ -2,7 +2,6 @@
 // with NaN before every run. T is the type of the backend's reals.
 #pragma once
 
-#include <cstring>
 #include <map>
 #include <memory>
 #include <vector>
@@ -45,28 +44,16 @@ class GraphRunner {
   }
 
   void Set(TensorId tensor, const std::vector<double>& values) {
-    const External& external = external_.at(tensor);
-    std::vector<char> host(external.bytes);
-    for (size_t i = 0; i < values.size(); ++i) {
-      if (graph_.tensors[tensor].element == Element::kInt32) {
-        Write<int32_t>(&host, i, values[i]);
-      } else {
-        Write<T>(&host, i, values[i]);
-      }
+    if (graph_.tensors[tensor].element == Element::kInt32) {
+      UploadAs<int32_t>(tensor, values);
+    } else {
+      UploadAs<T>(tensor, values);
     }
-    EXPECT_TRUE(backend_->Upload(host.data(), external.device->data(), host.size()).ok());
   }
 
   std::vector<double> Get(TensorId tensor) const {
-    std::vector<double> values(ElementCount(graph_.shape(tensor)));
-    const External& external = external_.at(tensor);
-    std::vector<char> host(external.bytes);
-    EXPECT_TRUE(backend_->Download(external.device->data(), host.data(), host.size()).ok());
-    for (size_t i = 0; i < values.size(); ++i) {
-      values[i] = graph_.tensors[tensor].element == Element::kDouble ? Read<double>(host, i)
-                                                                     : Read<T>(host, i);
-    }
-    return values;
+    return graph_.tensors[tensor].element == Element::kDouble ? DownloadAs<double>(tensor)
+                                                              : DownloadAs<T>(tensor);
   }
 
   void Run(uint64_t step = 0) {
@@ -86,16 +73,28 @@ class GraphRunner {
            : element == Element::kDouble ? sizeof(double)
                                          : sizeof(T);
   }
+  // Tests are not optimized, and networks are large, so the loops take pointers.
   template <typename U>
-  static void Write(std::vector<char>* host, size_t i, double value) {
-    const U element = static_cast<U>(value);
-    std::memcpy(host->data() + i * sizeof(U), &element, sizeof(U));
+  void UploadAs(TensorId tensor, const std::vector<double>& values) {
+    const External& external = external_.at(tensor);
+    std::vector<U> host(external.bytes / sizeof(U));
+    const double* const from = values.data();
+    U* const to = host.data();
+    const size_t size = values.size();
+    for (size_t i = 0; i < size; ++i) to[i] = static_cast<U>(from[i]);
+    EXPECT_TRUE(backend_->Upload(host.data(), external.device->data(), external.bytes).ok());
   }
   template <typename U>
-  static double Read(const std::vector<char>& host, size_t i) {
-    U element;
-    std::memcpy(&element, host.data() + i * sizeof(U), sizeof(U));
-    return element;
+  std::vector<double> DownloadAs(TensorId tensor) const {
+    std::vector<double> values(ElementCount(graph_.shape(tensor)));
+    const External& external = external_.at(tensor);
+    std::vector<U> host(external.bytes / sizeof(U));
+    EXPECT_TRUE(backend_->Download(external.device->data(), host.data(), external.bytes).ok());
+    const U* const from = host.data();
+    double* const to = values.data();
+    const size_t size = values.size();
+    for (size_t i = 0; i < size; ++i) to[i] = from[i];
+    return values;
   }
 
   const Graph graph_;
