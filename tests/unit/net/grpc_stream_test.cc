@@ -1,8 +1,11 @@
-// A stream's queue: what it takes, and what a message that it does not take costs.
+// A stream's queue: what it takes, and what a message that it does not take costs. How a stream
+// ends.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "net/grpc/grpc_endpoint_base.h"
@@ -19,7 +22,7 @@ class HeldStream : public GrpcStream {
  protected:
   void StartReading(grpc::ByteBuffer*) override {}
   void StartWriting(const grpc::ByteBuffer*) override {}
-  bool EndsWhenFlushed() const override { return true; }
+  bool SaysFarewell() const override { return true; }
   void Release() override {}
 };
 
@@ -79,6 +82,77 @@ TEST(GrpcQueue, AMessageThatFindsNoRoomIsNotRead) {
   unreadable.payloads = {Bytes::Unowned({static_cast<const std::byte*>(memory), kBytes})};
   EXPECT_TRUE(absl::IsResourceExhausted(endpoint.Send(0, unreadable)));
   ::munmap(memory, kBytes);
+}
+
+// Records what it starts.
+class EndingStream : public GrpcStream {
+ public:
+  EndingStream(std::shared_ptr<GrpcShared> shared, bool accepted)
+      : GrpcStream(std::move(shared), 0, std::make_shared<GrpcOutbox>()), accepted_(accepted) {}
+  using GrpcStream::ReadDone;
+  using GrpcStream::WriteDone;
+
+  void Arrives(grpc::ByteBuffer message) {
+    read_->Swap(&message);
+    ReadDone(true);
+  }
+
+  std::vector<size_t> written;  // bytes of each message
+  bool written_all = false, released = false;
+
+ protected:
+  void StartReading(grpc::ByteBuffer* into) override { read_ = into; }
+  void StartWriting(const grpc::ByteBuffer* message) override {
+    written.push_back(message->Length());
+  }
+  void StartWritesDone() override { written_all = true; }
+  bool SaysFarewell() const override { return accepted_; }
+  void Release() override { released = true; }
+
+ private:
+  const bool accepted_;
+  grpc::ByteBuffer* read_ = nullptr;
+};
+
+grpc::ByteBuffer OfText(const std::string& text) {
+  const grpc::Slice slice(text);
+  return {&slice, 1};
+}
+
+// The connection is closed after that. What the other side has not read by then may be lost.
+TEST(GrpcStream, AnAcceptedOneEndsOnceTheOtherSideHasReadTheFarewell) {
+  const auto shared = std::make_shared<GrpcShared>(TransportOptions());
+  const auto stream = std::make_shared<EndingStream>(shared, /*accepted=*/true);
+  stream->Continue();
+  stream->Send(OfText("last"));
+  shared->closing = true;
+  stream->Continue();
+  EXPECT_EQ(stream->written, std::vector<size_t>{4});
+  stream->WriteDone(true);
+  EXPECT_EQ(stream->written, (std::vector<size_t>{4, 0}));
+  stream->WriteDone(true);
+  EXPECT_FALSE(stream->released);
+  stream->ReadDone(false);
+  EXPECT_TRUE(stream->released);
+}
+
+TEST(GrpcStream, AConnectingOneAnswersTheFarewellAndKeepsWhatIsQueued) {
+  const auto shared = std::make_shared<GrpcShared>(TransportOptions());
+  const auto stream = std::make_shared<EndingStream>(shared, /*accepted=*/false);
+  stream->Continue();
+  stream->Arrives(OfText("last"));
+  stream->Send(OfText("under way"));
+  stream->Arrives(OfText(""));
+  stream->Send(OfText("for another stream"));
+  EXPECT_FALSE(stream->written_all);
+  stream->WriteDone(true);
+  EXPECT_TRUE(stream->written_all);
+  EXPECT_EQ(stream->written.size(), 1u);
+  EXPECT_EQ(shared->inbox.size(), 1u) << "the farewell is no message";
+  stream->WriteDone(true);
+  stream->ReadDone(false);
+  EXPECT_TRUE(stream->released);
+  EXPECT_FALSE(stream->HasRoom(TransportOptions().send_queue_bytes)) << "the message is kept";
 }
 
 }  // namespace
