@@ -126,10 +126,8 @@ CheckedJournal CheckShard(const std::string& folder, uint32_t shard) {
   const std::string part = absl::StrCat("shard ", shard);
   CheckedJournal checked = CheckJournal(part, place, shard);
   if (IsUnread(checked) || !FileExists(place + kAsideSuffix)) return checked;
-  const bool unfinished = checked.report.empty ||
-                          (checked.report.images.empty() && !IsDamaged(checked)) ||
-                          !FileExists(place);
-  if (!unfinished) return checked;
+  const JournalReport& report = checked.report;
+  if (!report.empty && !report.unfinished && FileExists(place)) return checked;
   return CheckJournal(absl::StrCat(part, kAsideSuffix), place + kAsideSuffix, shard);
 }
 

@@ -51,7 +51,7 @@ absl::Status GrpcEndpointBase::SendOn(GrpcStream& stream, PeerId to, const Messa
 GrpcShared::Parcel GrpcEndpointBase::Take(std::unique_lock<std::mutex> lock) {
   GrpcShared::Parcel parcel = std::move(shared_->inbox.front());
   shared_->inbox.pop_front();
-  shared_->inbox_bytes -= parcel.bytes.Length();
+  shared_->inbox_bytes -= GrpcShared::SizeOf(parcel.bytes);
   std::map<uint64_t, std::shared_ptr<GrpcStream>> resumed;
   if (shared_->inbox_bytes < shared_->options.queue_bytes) resumed.swap(shared_->paused);
   lock.unlock();

@@ -81,7 +81,7 @@ void GrpcStream::ReadDone(bool ok) {
   if (ok && read_.Length() == 0 && !SaysFarewell()) {
     farewell_ = true;
   } else if (ok && !shared_->closing) {
-    shared_->inbox_bytes += read_.Length();
+    shared_->inbox_bytes += GrpcShared::SizeOf(read_);
     shared_->inbox.push_back({.from = peer_, .bytes = {}, .pass = pass_});
     shared_->inbox.back().bytes.Swap(&read_);
     shared_->changed.notify_one();

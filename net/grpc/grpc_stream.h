@@ -32,6 +32,10 @@ struct GrpcShared {
     grpc::ByteBuffer bytes;
     std::shared_ptr<const std::string> pass;
   };
+  // What a message takes of queue_bytes. Messages without bytes must not fill the memory either.
+  static size_t SizeOf(const grpc::ByteBuffer& message) {
+    return sizeof(Parcel) + message.Length();
+  }
 
   const TransportOptions options;
   std::mutex mutex;  // guards everything below, and the state of all streams

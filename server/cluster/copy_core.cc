@@ -14,6 +14,7 @@ constexpr Duration kImagePatience = std::chrono::seconds(30);
 // A copy that could write no image waits for the next one at most so long: its disk may be full,
 // and an image is large.
 constexpr int kMostSilencesToNextImage = 8;
+constexpr Duration kLongestImagePause = std::chrono::seconds(10);
 // Steps travel in messages of about this size: a copy on a slow link hears one in time.
 constexpr size_t kStepBytes = 256u << 10;
 constexpr int kTicksPerSilence = 4;  // a longer time between two ticks is a standstill
@@ -140,7 +141,7 @@ void CopyCore::Follow(uint64_t epoch, uint32_t leader, uint64_t copy, Time now) 
   role_ = Role::kFollows;
   leader_ = leader;
   heard_ = now;
-  asks_ = true;
+  OnReached();
   orders_.clear();
   held_.clear();
   others_.clear();
@@ -204,8 +205,9 @@ void CopyCore::OnHas(uint32_t from, const CopyMessage::Has& has, Time now) {
     return;
   }
   if (other.takes_image) {  // of the same link: the copy wrote nothing of it
-    const Duration most = kMostSilencesToNextImage * options_.silence;
-    other.image_pause = std::clamp(2 * other.image_pause, options_.silence, most);
+    const Duration most =
+        std::min<Duration>(kMostSilencesToNextImage * options_.silence, kLongestImagePause);
+    other.image_pause = std::min(std::max(2 * other.image_pause, options_.silence), most);
     other.next_image = now + other.image_pause;
   }
   FallBack(from);
@@ -216,7 +218,10 @@ void CopyCore::OnHas(uint32_t from, const CopyMessage::Has& has, Time now) {
 
 void CopyCore::ForgetLink(uint32_t server) {
   early_.erase(server);
-  if (role_ == Role::kLeads && others_.contains(server)) FallBack(server);
+  if (role_ != Role::kLeads || !others_.contains(server)) return;
+  FallBack(server);
+  others_[server].image_pause = {};
+  others_[server].next_image = {};
 }
 
 // Nobody waits for a copy in sync meanwhile: the run's leader hears that it is silent.
@@ -253,6 +258,7 @@ void CopyCore::Begin(uint32_t server, Other* other, Time now, Effects* effects) 
 
 void CopyCore::OnPart(Time now) {
   heard_ = now;
+  image_comes_ = true;  // or a large step: its end comes soon
   if (role_ != Role::kFollows || now < told_of_image_ + options_.silence / kSignsPerSilence) return;
   told_of_image_ = now;
   Reply(CopyMessage::TakesImage{});
@@ -260,6 +266,7 @@ void CopyCore::OnPart(Time now) {
 
 void CopyCore::OnImage(const ShardImage& image, Time now) {
   heard_ = now;
+  image_comes_ = false;
   LeaveShard();
   log_epoch_ = 0;
   absl::StatusOr<DurableShardOptions> place = options_.place->Empty();
@@ -281,6 +288,7 @@ void CopyCore::OnImage(const ShardImage& image, Time now) {
 
 void CopyCore::OnSteps(CopyMessage::Steps steps, Time now) {
   heard_ = now;
+  image_comes_ = false;
   // A gap: this copy's data is gone, or its disk was full. The copy asks again, and says what it
   // has. So it does if nobody knows whether its journal is a prefix of the leader's.
   if (shard_ == nullptr || log_epoch_ == 0 || steps.steps.first > shard_->entries() + 1) {
@@ -462,7 +470,10 @@ void CopyCore::Tick(Time now) {
   const Duration lost = standstill_.Lost(now);
   heard_ = std::min(heard_ + lost, now);
   if (fresh_ != 0 && now >= tried_ + options_.silence) MakeFresh(now);
-  const bool silence = now >= heard_ + options_.silence && now >= asked_ + options_.silence;
+  // A question in the middle of an image would say that nothing of it could be written.
+  const Duration patience =
+      image_comes_ ? std::max(kImagePatience, options_.silence) : options_.silence;
+  const bool silence = now >= heard_ + patience && now >= asked_ + options_.silence;
   if (role_ == Role::kFollows && (asks_ || silence)) {
     asks_ = false;
     asked_ = now;

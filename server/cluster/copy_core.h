@@ -122,7 +122,10 @@ class CopyCore {
   // steps for its own. Nothing is kept for the copy until it asks again.
   void ForgetLink(uint32_t server);
   // The leading copy is reached over a new link: messages of both sides may be lost.
-  void OnReached() { asks_ = true; }
+  void OnReached() {
+    asks_ = true;
+    image_comes_ = false;
+  }
   // Writes the steps since the last call, sends them to other copies, and releases the answers
   // whose steps every awaited copy has.
   void Commit(Time now, Effects* effects);
@@ -229,6 +232,7 @@ class CopyCore {
   uint64_t copy_ = 0;  // AssignedCopy.copy
   Time heard_{};       // when the leading copy was last heard
   Time asked_{};
+  bool image_comes_ = false;   // a part of it has come
   bool asks_ = false;          // with the next Tick, whatever the leading copy sends meanwhile
   Time told_of_image_{};       // when it last said that an image is on its way
   std::vector<Send> replies_;  // sent by Commit

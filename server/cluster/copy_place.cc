@@ -17,9 +17,11 @@ absl::StatusOr<std::unique_ptr<DurableShard>> CopyPlace::Recover() {
     // A process that dies leaves no damage, so the image that took the place may have been finished
     // long ago. Then steps were acknowledged that what lies aside lacks.
     if (absl::IsDataLoss(shard.status())) {
-      return DataLossError(shard.status().message(),
-                           "; the copy from before, which lies aside, may lack what was "
-                           "acknowledged since, and does not take its place");
+      return DataLossError(
+          shard.status().message(),
+          "; the copy from before, in the folder beside it, may lack what was acknowledged since, "
+          "so it does not take its place. If other servers have copies of the shard, move both "
+          "folders away and start this server again; if not, go on from a checkpoint (--resume)");
     }
     // The image that took the place was not finished.
     if (absl::IsNotFound(shard.status())) shard = Restore();

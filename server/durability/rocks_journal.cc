@@ -396,7 +396,9 @@ JournalReport RocksJournal::Check(RocksJournalOptions options) {
   // Recovers like a server, but carries out no steps.
   std::vector<std::string> notes;
   const auto image = journal.LoadImage(&notes);
-  if (!image.ok() || !CheckLogEnds(journal.LogFolder()).ok()) return report;
+  if (!CheckLogEnds(journal.LogFolder()).ok()) return report;
+  report.unfinished = absl::IsNotFound(image.status());
+  if (!image.ok()) return report;
   JournalMembers members(image->record);
   uint64_t number = image->record.entry();
   const absl::Status read = journal.Replay(image->record.entry(), [&](const JournalEntry& entry) {

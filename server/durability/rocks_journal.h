@@ -47,6 +47,7 @@ struct JournalReport {
   uint64_t earlier_rules = 0;  // the first entry with JournalEntry::earlier_rules that a server
                                // would carry out again; 0: none
   bool empty = false;          // the server died while it created the journal
+  bool unfinished = false;     // the server died before the first image was whole
   bool misplaced = false;      // folders are mixed up or renamed; there may be no damage
 };
 

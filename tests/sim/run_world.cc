@@ -182,8 +182,8 @@ void RunWorld::MayDieAfter(uint32_t machine, const Message& answer) {
   }
   --answer_kills_;
   queue_.After(Duration(0), [this, machine] {
-    if (machines_[machine]->up() && !machines_[machine]->over())
-      machines_[machine]->Die(false, false);
+    SimServer& server = *machines_[machine];
+    if (server.up() && !server.over() && !IsNeededNow(server)) server.Die(false, false);
   });
 }
 
@@ -311,6 +311,14 @@ bool RunWorld::CanLoseDisk(const SimServer& server, const RunRecord& record) con
   return true;
 }
 
+bool RunWorld::IsNeededNow(const SimServer& server) const {
+  const RunRecord& record = store_.record();
+  return std::any_of(record.shards().begin(), record.shards().end(), [&](const auto& shard) {
+    const auto leads = [&](const auto& machine) { return machine->server() == shard.leader(); };
+    return IsInSync(shard, server.server()) && std::ranges::none_of(machines_, leads);
+  });
+}
+
 Worker* RunWorld::AnyWorker() {
   std::vector<Worker*> alive;
   for (const auto& worker : workers_) {
@@ -327,7 +335,7 @@ void RunWorld::KillWorker() {
 
 void RunWorld::KillAny(bool power) {
   SimServer& server = *machines_[static_cast<size_t>(chance_.Between(0, faults_.machines - 1))];
-  if (!server.up() || server.over()) return;
+  if (!server.up() || server.over() || IsNeededNow(server)) return;
   const bool journal = HasJournal(scenario_.config);
   if (!journal && !CanLoseDisk(server)) return;
   const bool soon = journal && !power && !faults_.kills_workers && chance_.Happens(0.4);

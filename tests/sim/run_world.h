@@ -144,6 +144,9 @@ class RunWorld final : public World {
   bool IsReportedSilent(uint32_t shard, uint32_t server) const;
   bool CanLoseDisk(const SimServer& server) const;
   bool CanLoseDisk(const SimServer& server, const RunRecord& record) const;
+  // The leading copy of one of its shards has lost its disk, and the record does not know it yet. A
+  // restart now would be the second fault at once: the run's leader would go on with the lost copy.
+  bool IsNeededNow(const SimServer& server) const;
   void CutAny();
   void CutWorker();
   void Tick();

@@ -62,7 +62,7 @@ class Copies : public EtcdTest {
 };
 
 TEST_F(Copies, AnyServerMayDieAndTheWeightsAreThoseOfAnUndisturbedRun) {
-  const std::vector<std::string> settings = {"train.epochs=20", "optimizer.sgd.momentum=0.9",
+  const std::vector<std::string> settings = {"train.epochs=40", "optimizer.sgd.momentum=0.9",
                                              "compression.push=topk", "durability.journal=64KiB",
                                              "durability.checkpoint=5 epochs"};
   ASSERT_EQ(RunSmall("calm", Sets(settings)).code, 0);
@@ -81,7 +81,7 @@ TEST_F(Copies, AnyServerMayDieAndTheWeightsAreThoseOfAnUndisturbedRun) {
   EXPECT_THAT(ended.err, HasSubstr("leads the run"));
   EXPECT_TRUE(Weights("run") == Weights("calm"));
   EXPECT_EQ(Losses("run").back(), Losses("calm").back());
-  EXPECT_EQ(Summary("run")["epochs"], 20.0);
+  EXPECT_EQ(Summary("run")["epochs"], 40.0);
   ExpectTimesGoOn(Metrics("run", "progress"), Summary("run"));
 }
 

@@ -46,7 +46,7 @@ TEST_F(Death, TheOthersFinishWithoutAKilledWorker) {
 }
 
 TEST_F(Death, AFrozenWorkerOrServerIsSaidToBeWaitedFor) {
-  Process run(PsRun("run", Sets({"train.epochs=15", "consistency.staleness=0"})));
+  Process run(PsRun("run", Sets({"train.epochs=30", "consistency.staleness=0"})));
   ASSERT_TRUE(run.WaitFor("epoch 2/")) << run.Err();
   const pid_t worker = run.Children("ps-worker").back();
   ASSERT_EQ(kill(worker, SIGSTOP), 0);

@@ -97,7 +97,7 @@ class EtcdTest : public RunTest {
   static std::vector<std::string> Copied(int servers) {
     return Sets({"durability.acknowledge=journal", "cluster.copies=2",
                  absl::StrCat("cluster.servers=", servers), "cluster.resend=200ms",
-                 "cluster.lease=1min", "cluster.deadline=2min"});
+                 "cluster.lease=3min", "cluster.deadline=6min"});
   }
   std::vector<std::string> Joining(const std::string& run_dir) const {
     return {"ps-server", "--join", "small", "--etcd", etcd_options_, "--run-dir", Path(run_dir)};

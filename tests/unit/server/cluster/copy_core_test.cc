@@ -314,6 +314,30 @@ TEST_F(CopyCoreTest, AnImageIsGivenTheTimeThatItTakes) {
   EXPECT_EQ(copies_[2]->State().entries(), state().entries());
 }
 
+// On a slow link two parts of an image are further apart than a silence. A question between them
+// would say that the copy could not write the image.
+TEST_F(CopyCoreTest, ACopyDoesNotAskInTheMiddleOfAnImage) {
+  Start();
+  Follow();
+  std::optional<CopyMessage> image;
+  int questions = 0;
+  carries_ = [&](const CopyMessage& message) {
+    questions += std::holds_alternative<CopyMessage::Has>(message.what);
+    if (!std::holds_alternative<CopyMessage::Image>(message.what)) return !image.has_value();
+    image = message;
+    return false;
+  };
+  Live(2 * kTick);
+  ASSERT_TRUE(image.has_value());
+  questions = 0;
+  copies_[2]->OnPart(now_);
+  Live(6 * kSilence);
+  EXPECT_EQ(questions, 0);
+  copies_[2]->OnReached();  // what came of the image is lost
+  Live(2 * kTick);
+  EXPECT_EQ(questions, 1);
+}
+
 TEST_F(CopyCoreTest, ACopyWithoutDataDoesNotLead) {
   copies_[1] = std::make_unique<CopyCore>(Options(), nullptr);
   EXPECT_TRUE(absl::IsFailedPrecondition(copies_[1]->Have(LedByTheFirst(), 1, now_)));

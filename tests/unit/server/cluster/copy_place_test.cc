@@ -121,7 +121,7 @@ TEST_F(CopyPlaceTest, WhatCouldNotBeDiscardedDoesNotReplaceADamagedPlace) {
   disk_.keeps_old = false;
   const absl::Status refused = Start()->Recover().status();
   EXPECT_TRUE(absl::IsDataLoss(refused)) << refused;
-  EXPECT_NE(refused.message().find("lies aside"), absl::string_view::npos) << refused;
+  EXPECT_NE(refused.message().find("move both folders away"), absl::string_view::npos) << refused;
   EXPECT_EQ(disk_.aside, "old");
 }
 
