@@ -21,14 +21,14 @@ struct ChildOptions {
   int keep_open = -1;             // a descriptor that the child and its children inherit
   std::vector<std::string>
       environment{};         // NAME=VALUE: in addition to, or in place of, its parent's
-  bool logs_output = false;  // standard output goes to stderr_file, too, and ReadLine has none
+  bool logs_output = false;  // standard output goes to stderr_file, too; ReadLine returns nothing
   bool listens = false;      // Say feeds the child's standard input; if false, it is empty
 };
 
 // The child gets SIGTERM when the thread that started it ends. The child has a process group of its
 // own, so Ctrl-C on the terminal reaches only the parent. It inherits no descriptors that this
 // process opened, except its standard streams and `keep_open`. The destructor kills a running
-// child. Not thread-safe.
+// child, but no process that the child started. Not thread-safe.
 class ChildProcess {
  public:
   static absl::StatusOr<std::unique_ptr<ChildProcess>> Start(ChildOptions options);
@@ -47,7 +47,8 @@ class ChildProcess {
   void Say(const std::string& line);
 
   // Returns the next line of the child's standard output, without its line end. Returns nothing if
-  // no line comes within `timeout` or the output has ended.
+  // no line comes within `timeout` or the output has ended. A line beyond 64 KiB loses its
+  // beginning; output after the last line end is lost.
   std::optional<std::string> ReadLine(Duration timeout);
   // Returns the last lines of the child's standard error.
   std::string StderrTail() const;

@@ -51,7 +51,7 @@ class ClientStream : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::Byte
  protected:
   void StartReading(grpc::ByteBuffer* into) override { StartRead(into); }
   void StartWriting(const grpc::ByteBuffer* message) override { StartWrite(message); }
-  bool SaysFarewell() const override { return false; }
+  bool IsAccepted() const override { return false; }
   void StartWritesDone() override {
     ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>::StartWritesDone();
   }

@@ -30,7 +30,7 @@ class ServerStream : public grpc::ServerGenericBidiReactor, public GrpcStream {
  protected:
   void StartReading(grpc::ByteBuffer* into) override { StartRead(into); }
   void StartWriting(const grpc::ByteBuffer* message) override { StartWrite(message); }
-  bool SaysFarewell() const override { return true; }
+  bool IsAccepted() const override { return true; }
   void Release() override { Finish(grpc::Status::OK); }
 };
 

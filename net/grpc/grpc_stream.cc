@@ -33,7 +33,7 @@ GrpcStream::Due GrpcStream::Next() {
     }
     if (ending && !writing_ && !flushed_) {
       flushed_ = writing_ = true;
-      (SaysFarewell() ? due.farewell : due.writes_done) = true;
+      (IsAccepted() ? due.farewell : due.writes_done) = true;
     }
   } else if (!reading_ && !writing_ && !released_) {
     due.release = released_ = true;
@@ -78,7 +78,7 @@ void GrpcStream::ReadDone(bool ok) {
   std::unique_lock lock(shared_->mutex);
   reading_ = false;
   ended_ = ended_ || !ok;
-  if (ok && read_.Length() == 0 && !SaysFarewell()) {
+  if (ok && read_.Length() == 0 && !IsAccepted()) {
     farewell_ = true;
   } else if (ok && !shared_->closing) {
     shared_->inbox_bytes += GrpcShared::SizeOf(read_);

@@ -3,8 +3,8 @@
 // gRPC calls back on its own threads; the endpoint's owner sends and takes messages. Both change
 // the state under the endpoint's mutex, and Next decides there which operations are due. Operations
 // start after the mutex is released, since gRPC may call back from within them. At most one read
-// and one write are under way. A stream ends only when none is, so no operation starts on a dead
-// stream.
+// and one write are under way. A stream is released only when none is, so no operation starts on a
+// dead stream.
 #pragma once
 
 #include <grpcpp/support/byte_buffer.h>
@@ -91,11 +91,11 @@ class GrpcStream : public std::enable_shared_from_this<GrpcStream> {
 
   virtual void StartReading(grpc::ByteBuffer* into) = 0;
   virtual void StartWriting(const grpc::ByteBuffer* message) = 0;
-  // A stream ends once the connecting side has written all and says so with StartWritesDone, whose
-  // completion WriteDone reports. An accepted stream (true here) asks the other side for that with
-  // a message without bytes, the farewell. It must not just end: gRPC would close the connection,
-  // and the other side could lose messages that it has not read yet.
-  virtual bool SaysFarewell() const = 0;
+  // True: the other side opened the stream, and ends it with StartWritesDone, whose completion
+  // WriteDone reports. This side asks for that with a message without bytes, the farewell. If this
+  // side ended the stream, gRPC would close the connection, and the other side could lose messages
+  // that it has not read yet.
+  virtual bool IsAccepted() const = 0;
   virtual void StartWritesDone() {}
   // Called when no operation is under way and none will start.
   virtual void Release() = 0;
@@ -121,8 +121,8 @@ class GrpcStream : public std::enable_shared_from_this<GrpcStream> {
   bool reading_ = false;
   bool writing_ = false;
   uint64_t turn_ = 0;      // its turn while it waits for room; 0: not waiting
-  bool farewell_ = false;  // the other side has said it; what is queued waits for another stream
-  bool flushed_ = false;
+  bool farewell_ = false;  // it came: what is queued waits for another stream
+  bool flushed_ = false;   // the farewell, or StartWritesDone, was started
   bool ended_ = false;
   bool released_ = false;
   grpc::ByteBuffer read_;

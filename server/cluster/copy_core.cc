@@ -9,7 +9,7 @@ namespace {
 
 // The leading copy begins to wait for a copy that lacks no more than this.
 constexpr size_t kFewBytes = 1u << 20;
-// The pieces of an image may be so far apart, on a slow link.
+// On a slow link two parts of an image may be this far apart.
 constexpr Duration kImagePatience = std::chrono::seconds(30);
 // A copy that could write no image waits for the next one at most so long: its disk may be full,
 // and an image is large.
@@ -72,7 +72,8 @@ void CopyCore::Lead(uint64_t epoch, const std::set<uint32_t>& in_sync, uint64_t 
     orders_.clear();
     trouble_.clear();
     shard_->BeginLeading(epoch);
-    // Another copy may have the same beginning: what it lacks shows only if steps are counted.
+    // Another copy may continue this journal from its own last step. It can be told what it lacks
+    // only if steps are kept, also without a journal.
     if (earlier_epoch_ != 0) shard_->KeepSteps();
     written_order_ = 0;
     held_.push_back(
@@ -173,8 +174,8 @@ void CopyCore::OnCopy(uint32_t from, CopyMessage message, Time now) {
           [&](const CopyMessage::Has& has) { OnHas(from, has, now); },
           [&](const CopyMessage::Written& written) { OnWritten(from, written.entries, now); },
           [&](const CopyMessage::TakesImage&) {
-            // Nobody waits for a copy in sync while it writes: the run's leader hears that it is
-            // silent.
+            // A copy in sync is reported as silent meanwhile. Workers wait only until the run's
+            // record says so.
             const auto other = others_.find(from);
             if (other == others_.end() || in_sync_.contains(from)) return;
             if (other->second.takes_image) other->second.heard = now;
@@ -224,7 +225,7 @@ void CopyCore::ForgetLink(uint32_t server) {
   others_[server].next_image = {};
 }
 
-// Nobody waits for a copy in sync meanwhile: the run's leader hears that it is silent.
+// A copy in sync is reported as silent meanwhile. Workers wait only until the run's record says so.
 void CopyCore::BeginsLater(uint32_t server) {
   if (in_sync_.contains(server) && silent_.insert(server).second) ++report_;
 }
@@ -300,8 +301,8 @@ void CopyCore::OnSteps(CopyMessage::Steps steps, Time now) {
   const absl::Status followed = shard_->Follow(steps.steps.first, std::move(steps.steps.entries));
   SetTrouble(followed);
   if (!followed.ok()) {
-    // Some of the steps may be on the disk all the same, where another leader's would not replace
-    // all of them.
+    // Some of these steps may be on the disk although the write failed. Another leader's steps
+    // might not replace all of them. So the copy begins anew from an image.
     log_epoch_ = 0;
     heard_ = now - options_.silence;
     return;
@@ -466,7 +467,7 @@ void CopyCore::Commit(Time now, Effects* effects) {
 }
 
 void CopyCore::Tick(Time now) {
-  // Also while it wrote an image.
+  // The time in which this thread wrote an image counts as a standstill, too.
   const Duration lost = standstill_.Lost(now);
   heard_ = std::min(heard_ + lost, now);
   if (fresh_ != 0 && now >= tried_ + options_.silence) MakeFresh(now);

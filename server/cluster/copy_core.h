@@ -1,7 +1,8 @@
 // One server's copy of a shard. The leading copy serves workers, and acknowledges a step once every
-// copy in sync has written it. The other copies follow its journal. This is a state machine without
-// threads or clock; its only IO is the journal of its shard. The shard's thread drives it in
-// production, a seeded scheduler in the simulator.
+// awaited copy has it. Awaited are the copies in sync, and those that are about to become in sync
+// or to cease. The other copies follow its journal. This is a state machine without threads or
+// clock; its only IO is the journal of its shard. The shard's thread drives it in production, a
+// seeded scheduler in the simulator.
 //
 // A copy that begins to follow says which steps it has. If they are a prefix of the leading copy's
 // steps, it gets the missing steps; otherwise it starts anew from an image. They are a prefix if
@@ -53,7 +54,7 @@ struct CopyMessage {
   // The next steps. An empty list is a sign of life.
   struct Steps {
     JournalEntries steps;
-    uint64_t checkpoint_done = 0;  // the newest at that time
+    uint64_t checkpoint_done = 0;  // the newest one that was finished
   };
   // To the leading copy: the sender has written the steps up to this one.
   struct Written {
@@ -117,9 +118,9 @@ class CopyCore {
   void OnCopy(uint32_t from, CopyMessage message, Time now);
   // A part of a message from the leading copy has come. The rest is on its way.
   void OnPart(Time now);
-  // A following copy's link to this one has ended, or is a new one. Over a new one must come
-  // nothing that goes on from what was sent before: the copy may not have that, and takes other
-  // steps for its own. Nothing is kept for the copy until it asks again.
+  // A following copy's link to this one has ended, or is a new one. Steps over a new link must not
+  // continue those of the old one: the copy may lack these, and may have other steps with the same
+  // numbers. It gets nothing until it asks again.
   void ForgetLink(uint32_t server);
   // The leading copy is reached over a new link: messages of both sides may be lost.
   void OnReached() {
@@ -163,7 +164,7 @@ class CopyCore {
     std::optional<CopyMessage::Has> asked;  // the copy waits to be told where to begin
     std::optional<uint64_t>
         waited_from;  // the copy is caught up once it has the steps up to this one
-    Time heard{};     // when the copy last wrote something, or had everything
+    Time heard{};     // when the copy last made progress or asked
     Time told{};
     bool takes_image = false;  // an image is on its way, or is being written
     bool began_anew = false;   // with an image, and was not caught up since

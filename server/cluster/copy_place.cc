@@ -9,10 +9,10 @@ absl::StatusOr<std::unique_ptr<DurableShard>> CopyPlace::Read() {
 }
 
 absl::StatusOr<std::unique_ptr<DurableShard>> CopyPlace::Recover() {
-  const bool replaced = disk_->Exists(CopySpot::kAside), here = disk_->Exists(CopySpot::kPlace);
-  if (!replaced && !here) return std::unique_ptr<DurableShard>();
+  const bool aside = disk_->Exists(CopySpot::kAside), here = disk_->Exists(CopySpot::kPlace);
+  if (!aside && !here) return std::unique_ptr<DurableShard>();
   auto shard = here ? Read() : Restore();
-  if (here && replaced) {
+  if (here && aside) {
     if (shard.ok()) PSGD_RETURN_IF_ERROR(disk_->Discard(CopySpot::kAside));
     // A process that dies leaves no damage, so the image that took the place may have been finished
     // long ago. Then steps were acknowledged that what lies aside lacks.
@@ -32,7 +32,8 @@ absl::StatusOr<std::unique_ptr<DurableShard>> CopyPlace::Recover() {
 }
 
 absl::StatusOr<DurableShardOptions> CopyPlace::Empty() {
-  // Settle could not discard it. A start would take it for the shard that is put aside now.
+  // An old shard lies aside if Settle could not discard it. A restart would take it for the shard
+  // that is put aside now.
   if (settled_) PSGD_RETURN_IF_ERROR(disk_->Discard(CopySpot::kAside));
   // If an earlier image was not finished, what was there before it is aside already.
   if (disk_->Exists(CopySpot::kPlace) && !disk_->Exists(CopySpot::kAside)) {

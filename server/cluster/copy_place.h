@@ -37,12 +37,12 @@ class CopyPlace {
  public:
   explicit CopyPlace(std::unique_ptr<CopyDisk> disk) : disk_(std::move(disk)) {}
 
-  // When the process starts. Null: nothing is here that was acknowledged. An error: there may be,
-  // and the process must not go on without it.
+  // Call this when the process starts. Returns the shard that counts. Null: nothing acknowledged is
+  // here. An error: something acknowledged may be here, and the process must not go on without it.
   absl::StatusOr<std::unique_ptr<DurableShard>> Recover();
   // Puts the shard aside. Returns an empty place for another one; Settle or Restore must follow.
   absl::StatusOr<DurableShardOptions> Empty();
-  // The new shard is whole, or what was there before counts no more.
+  // Discards the old shard: the new one is whole, or the old one counts no more.
   void Settle();
   // The new shard cannot be made: returns the shard from before Empty. NOT_FOUND: there was none.
   absl::StatusOr<std::unique_ptr<DurableShard>> Restore();

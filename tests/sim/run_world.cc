@@ -125,7 +125,7 @@ void RunWorld::Attempt(Worker* worker, const ControlRequest& request,
   queue_.After(kAskNext, [=, this] {
     if (*answered || worker->dead()) return;
     const SimServer* const leader = Leading();
-    // As its patience ends.
+    // As when the worker's patience ends: the run is over, and nobody leads it.
     if (store_.record().over() && (leader == nullptr || leader->over())) {
       *answered = true;
       return worker->Post([=] { answer(absl::FailedPreconditionError("the run is over")); });
@@ -355,7 +355,7 @@ void RunWorld::CutAny() {
   const Time until = std::min(queue_.now() + chance_.Between(std::chrono::milliseconds(20),
                                                              std::chrono::milliseconds(2500)),
                               scenario_.network.heals_at);
-  const bool alone = chance_.Happens(0.3);  // from everybody
+  const bool alone = chance_.Happens(0.3);  // cut off from all others
   for (uint32_t other = 0; other < machines(); ++other) {
     if (other == from || (!alone && other != to)) continue;
     cuts_[{from, other}] = until;
@@ -365,7 +365,7 @@ void RunWorld::CutAny() {
     Note(absl::StrCat("machine ", from, " is cut off from ", alone ? "all" : absl::StrCat(to)));
 }
 
-// From a server, or only from one of its shards.
+// Cuts a worker off from a server, or from one of its shards.
 void RunWorld::CutWorker() {
   Worker* const worker = AnyWorker();
   if (worker == nullptr) return;
@@ -536,7 +536,7 @@ void RunWorld::CheckEnd() {
     if (leader == nullptr) return;
     const CopyCore* const leading = leader->copy(s);
     if (leading == nullptr || leading->shard() == nullptr) {
-      // A run that was stopped before training has no weights, as while a disk was full.
+      // A run that was stopped before training has no weights, for example because a disk was full.
       if (record.has_plan()) oracle_.Breach(absl::StrCat("nobody leads shard ", s, " in the end"));
       continue;
     }
@@ -701,7 +701,7 @@ std::pair<Scenario, RunFaults> RandomRun(uint64_t seed) {
     f.early_deaths = 0;
   }
   if (f.machines > 1 && f.copies > 1 && Chance(seed, 93).Happens(0.15)) {
-    // Any death is like one with the disk: one misfortune at a time.
+    // Without a journal each death also loses the data: one misfortune at a time.
     s.config.mutable_durability()->set_acknowledge(DurabilityConfig::MEMORY);
     f.shared_store = true;
     f.answer_kills = f.power_losses = f.pauses = f.cuts = s.full_disks = 0;

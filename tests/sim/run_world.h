@@ -107,8 +107,7 @@ class RunWorld final : public World {
   SimServer* MachineOf(uint32_t server);
   SimServer& machine(uint32_t index) { return *machines_[index]; }
   uint32_t machines() const { return static_cast<uint32_t>(machines_.size()); }
-  // `placement`: null before there is one.
-  // `placement`: null if the server stopped to lead right after the order.
+  // `placement`: null before there is one, or if the server stopped leading right after the order.
   void Ordered(const ShardOrderTo& order, std::shared_ptr<const Placement> placement);
   void CutTaken(uint32_t shard, const ShardCut& cut);
   // The run's leader begins to write the part; and has sealed the checkpoint, with the parts that
@@ -140,8 +139,8 @@ class RunWorld final : public World {
   void KillWorker();
   void KillAny(bool power);
   void MayDieAfter(uint32_t machine, const Message& answer);
-  // Every shard that it has in sync is in sync elsewhere, too.
   bool IsReportedSilent(uint32_t shard, uint32_t server) const;
+  // Every shard that it has in sync is in sync elsewhere, too.
   bool CanLoseDisk(const SimServer& server) const;
   bool CanLoseDisk(const SimServer& server, const RunRecord& record) const;
   // The leading copy of one of its shards has lost its disk, and the record does not know it yet. A

@@ -19,7 +19,7 @@ class SimDisk {
   // Draws from the chance of its server.
   SimDisk(const Scenario& scenario, Chance* chance) : scenario_(scenario), chance_(chance) {}
 
-  // Where a copy of the shard lies. It does nothing once the process has died.
+  // Where a copy of the shard lies. No place changes once the process has died.
   std::unique_ptr<CopyDisk> PlaceOf(uint32_t shard);
   // What lies in the place of the shard; null: nothing does.
   ShardDisk* Find(uint32_t shard);
@@ -28,7 +28,8 @@ class SimDisk {
   // What the death of the process makes of it. `power`: the machine loses power.
   void Crash(bool power);
 
-  // The process dies by that operation on a place; 1 is the next.
+  // The process dies at that operation on a place, before it is done; 1 is the next. A Create may
+  // still be done.
   void DieAfter(int operations) { operations_until_end_ = operations; }
   void DontDie() { operations_until_end_ = -1; }
   bool died() const { return operations_until_end_ == 0; }

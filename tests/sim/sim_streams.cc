@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t kMostImageParts = 4;
 
-// The image without the weights that its last parts have.
+// The image as if only its first parts had come: half of its slices have no weights.
 CopyMessage HalfOf(CopyMessage message) {
   ShardImage half = *std::get<CopyMessage::Image>(message.what).image;
   for (size_t i = half.arrays.slices.size() / 2; i < half.arrays.slices.size(); ++i) {

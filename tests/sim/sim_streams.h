@@ -25,10 +25,12 @@ class SimStreams {
   void Follow(uint32_t shard, uint32_t leader);
   void Drop(uint32_t shard) { follows_.erase(shard); }
   void Clear() { follows_.clear(); }
-  // What a copy here sends. An image goes in parts, between which something may happen.
+  // Sends a copy's message. An image goes in up to four parts, between which something may happen.
+  // Each carries the whole message; the last one delivers it.
   void Send(CopyCore::Send send);
-  // Of an image, the first parts have come; then the last one.
+  // A part of an image came, and more follow.
   void ImageBegins(const CopyMessage& message) { follows_[message.shard].begun = message; }
+  // The last part came.
   void ImageIsWhole(uint32_t shard) { follows_[shard].begun.reset(); }
 
  private:

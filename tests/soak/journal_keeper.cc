@@ -13,7 +13,8 @@ namespace {
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
-// A copy that begins with an image and the copy that it replaces live together for longer.
+// A copy that begins with an image and the copy that it replaces live together for longer, so no
+// journal is missed.
 constexpr auto kBetweenLinks = 200ms;
 constexpr char kBefore[] = ".before";
 
@@ -52,15 +53,14 @@ void JournalKeeper::KeepAll() const {
 
 void JournalKeeper::Keep(const std::string& run_dir, int shard) const {
   const std::string journal = absl::StrCat(run_dir, "/server/journal/shard-", shard);
-  std::string database;  // a copy that starts anew makes another database
-  if (!(std::ifstream(journal + "/log/IDENTITY") >> database)) return;
-  const std::string kept = absl::StrCat(folder_, "/shard-", shard, "/", database);
   const std::string fresh = folder_ + "/linking";
   std::error_code failed, ignored;
-  fs::create_directories(fs::path(kept).parent_path());
+  fs::create_directories(absl::StrCat(folder_, "/shard-", shard));
   fs::copy(journal, fresh, fs::copy_options::recursive | fs::copy_options::create_hard_links,
            failed);
-  if (!failed) {
+  std::string database;  // a copy that starts anew makes another database
+  if (!failed && std::ifstream(fresh + "/log/IDENTITY") >> database) {
+    const std::string kept = absl::StrCat(folder_, "/shard-", shard, "/", database);
     fs::remove_all(kept + kBefore, ignored);
     fs::rename(kept, kept + kBefore, ignored);
     fs::rename(fresh, kept, ignored);

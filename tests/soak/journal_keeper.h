@@ -10,9 +10,9 @@
 
 namespace psgd {
 
-// A thread that makes hard links to the journals of live servers, which cost nothing. A copy can be
-// dropped at any time, and its journal is deleted at once; so the links are made all the time. An
-// entry that is written to a linked file later is kept too.
+// Five times a second a thread makes hard links to the journals of all added servers. Links cost
+// almost nothing. A copy can be dropped at any time, and its journal is deleted at once. An entry
+// that is written to a linked file later is kept too.
 class JournalKeeper {
  public:
   // Keeps journals in DIR/shard-N/.
@@ -24,15 +24,16 @@ class JournalKeeper {
   // Makes the links now. A server that was killed changes its files when it starts again.
   void KeepNow();
 
-  // Folders with a journal of a shard: for each journal its newest links and the ones before. The
-  // newest ones can be unusable if the server removed files while the links were made.
+  // Folders with a journal of a shard: for each journal its newest links, and the ones before if
+  // there are any. The newest ones can be unusable if the server removed files while the links were
+  // made.
   struct Kept {
     std::string newest, before;
   };
   static std::vector<Kept> Of(const std::string& folder, int shard);
 
  private:
-  void KeepAll() const;  // requires mutex_
+  void KeepAll() const;  // REQUIRES: mutex_ is held
   void Keep(const std::string& run_dir, int shard) const;
 
   const std::string folder_;

@@ -22,7 +22,7 @@ class HeldStream : public GrpcStream {
  protected:
   void StartReading(grpc::ByteBuffer*) override {}
   void StartWriting(const grpc::ByteBuffer*) override {}
-  bool SaysFarewell() const override { return true; }
+  bool IsAccepted() const override { return true; }
   void Release() override {}
 };
 
@@ -106,7 +106,7 @@ class EndingStream : public GrpcStream {
     written.push_back(message->Length());
   }
   void StartWritesDone() override { written_all = true; }
-  bool SaysFarewell() const override { return accepted_; }
+  bool IsAccepted() const override { return accepted_; }
   void Release() override { released = true; }
 
  private:
