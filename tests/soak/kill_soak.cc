@@ -18,8 +18,8 @@
 //   - no push is there twice, and each worker's pushes have no gap;
 //   - a replay makes the weights that the server saved, bit for bit, for all copies in sync.
 // With --copies=2 it also checks that 99 of 100 deaths of a server hold training up for no longer
-// than durability.takeover and a second. Deaths without a copy in sync, or with a worker, do not
-// count.
+// than durability.takeover and a second, if at least 100 deaths count. Deaths without a copy in
+// sync, or with a worker, do not count.
 #include <signal.h>
 
 #include <algorithm>
@@ -80,6 +80,7 @@ constexpr uint64_t kStepsNear = 5000;  // the message about a gap names journals
 constexpr double kLongWait = 1.5;      // seconds; longer ones are told
 // Seconds until training goes on after another server may lead.
 constexpr double kMostAfterTakeover = 1;
+constexpr size_t kDeathsForAQuantile = 100;
 constexpr uint64_t kSaved =
     UINT64_MAX;  // in place of a shard: a saved state, which has a number but is no push
 
@@ -624,7 +625,8 @@ std::string Soak::Audit() {
   if (!sound) return "the audit found what must not be";
   const double most = Seconds(Milliseconds(config->durability().takeover())) + kMostAfterTakeover;
   const double seconds = QuantileOf(seconds_to_go_on_, 0.99);
-  if (!HasCopies() || seconds <= most) return "";
+  const bool counts = HasCopies() && seconds_to_go_on_.size() >= kDeathsForAQuantile;
+  if (!counts || seconds <= most) return "";
   return absl::StrFormat("training went on %.2f s after a server died (99 %%), not within %.2f s",
                          seconds, most);
 }

@@ -68,7 +68,7 @@ TEST(ModelYaml, ShippedModelsLoad) {
     ASSERT_TRUE(model.ok()) << model.status();
     EXPECT_GT(model->worker().sample(), 0);
   }
-  for (const std::string name : {"alexnet", "gpt_1b"}) {
+  for (const std::string name : {"alexnet", "gpt_1b", "gpt_10b"}) {
     const auto config = LoadConfig(PSGD_SOURCE_DIR "/configs/sim/" + name + ".yaml");
     ASSERT_TRUE(config.ok()) << config.status();
     EXPECT_EQ(ValidateConfig(ResolveDefaults(*config)), absl::OkStatus());
