@@ -758,7 +758,6 @@ void RunLeader::Assign(ServerEffects* effects) {
   Assignment common;
   common.set_run_epoch(stored().epoch());
   common.set_revision(static_cast<uint64_t>(revision()));
-  common.set_run_id(stored().run_id());
   common.set_checkpoint_done(store_.run().checkpoint_done);
   common.set_over(stored().over());
   copies_.Assign(stored(), store_.run().copies, common, effects);
