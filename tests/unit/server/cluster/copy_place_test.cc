@@ -25,6 +25,19 @@ class CopyPlaceTest : public testing::Test {
     return shard.ok() && *shard != nullptr;
   }
 
+  // A new shard is in the place of the old one, which lies aside and could not be discarded.
+  std::unique_ptr<CopyPlace> ReplaceAndKeepTheOld() {
+    disk_.place = "old";
+    auto place = Start();
+    EXPECT_TRUE(place->Recover().ok());
+    EXPECT_TRUE(place->Empty().ok());
+    disk_.place = "new";
+    disk_.keeps_old = true;
+    place->Settle();
+    EXPECT_EQ(disk_.aside, "old");
+    return place;
+  }
+
   FakeDiskState disk_;
 };
 
@@ -109,14 +122,7 @@ TEST_F(CopyPlaceTest, AStartDoesNotGoOnWithoutWhatItCannotRead) {
 }
 
 TEST_F(CopyPlaceTest, WhatCouldNotBeDiscardedDoesNotReplaceADamagedPlace) {
-  disk_.place = "old";
-  const auto place = Start();
-  ASSERT_TRUE(place->Recover().ok());
-  ASSERT_TRUE(place->Empty().ok());
-  disk_.place = "new";
-  disk_.keeps_old = true;
-  place->Settle();
-  ASSERT_EQ(disk_.aside, "old");
+  ReplaceAndKeepTheOld();
   disk_.place = "damaged";
   disk_.keeps_old = false;
   const absl::Status refused = Start()->Recover().status();
@@ -127,13 +133,7 @@ TEST_F(CopyPlaceTest, WhatCouldNotBeDiscardedDoesNotReplaceADamagedPlace) {
 
 // Steps were acknowledged since: it must not come back.
 TEST_F(CopyPlaceTest, WhatCouldNotBeDiscardedDoesNotComeBack) {
-  disk_.place = "old";
-  const auto place = Start();
-  ASSERT_TRUE(place->Recover().ok());
-  ASSERT_TRUE(place->Empty().ok());
-  disk_.place = "new";
-  disk_.keeps_old = true;
-  place->Settle();
+  const auto place = ReplaceAndKeepTheOld();
   EXPECT_FALSE(place->Empty().ok());
   EXPECT_TRUE(place->Restore().ok());
   EXPECT_EQ(disk_.read, "new");
