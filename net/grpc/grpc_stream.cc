@@ -33,7 +33,8 @@ GrpcStream::Due GrpcStream::Next() {
     }
     if (ending && !writing_ && !flushed_) {
       flushed_ = writing_ = true;
-      (IsAccepted() ? due.farewell : due.writes_done) = true;
+      if (IsAccepted()) write_ = Farewell();
+      (IsAccepted() ? due.write : due.writes_done) = true;
     }
   } else if (!reading_ && !writing_ && !released_) {
     due.release = released_ = true;
@@ -42,8 +43,7 @@ GrpcStream::Due GrpcStream::Next() {
 }
 
 void GrpcStream::Start(const Due& due) {
-  if (due.farewell) write_ = Farewell();
-  if (due.write || due.farewell) StartWriting(&write_);
+  if (due.write) StartWriting(&write_);
   if (due.writes_done) StartWritesDone();
   if (due.release) {
     Release();

@@ -104,7 +104,6 @@ class GrpcStream : public std::enable_shared_from_this<GrpcStream> {
   struct Due {
     bool read = false;
     bool write = false;
-    bool farewell = false;
     bool writes_done = false;
     bool release = false;
   };
