@@ -1,12 +1,15 @@
 # Headers that most sources include are compiled once, for rooms and programs here and for tests below:
 # a third of the time. All users need the same compile options: GCC optimizes a source as its
-# precompiled header, whatever level of optimization the source has.
+# precompiled header, whatever level of optimization the source has. Headers of messages are among
+# them, so they are generated first.
 file(WRITE ${CMAKE_BINARY_DIR}/gen/empty.cc "")
 function(psgd_precompile name header)
   add_library(${name} OBJECT ${CMAKE_BINARY_DIR}/gen/empty.cc)
   target_precompile_headers(${name} PRIVATE ${CMAKE_SOURCE_DIR}/${header})
+  target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR}/gen)
   target_compile_options(${name} PRIVATE -pthread ${ARGN})
   target_link_libraries(${name} PRIVATE absl::statusor protobuf::libprotobuf)
+  add_dependencies(${name} psgd_messages)
 endfunction()
 set(psgd_light $<$<CONFIG:Release>:-O1>)
 psgd_precompile(psgd_room_headers common/precompiled.h)
@@ -55,7 +58,6 @@ endfunction()
 # only connect code of the rooms, so they are not optimized, which halves the time.
 set(psgd_unoptimized $<$<CONFIG:Release>:-O0>)
 psgd_precompile(psgd_program_headers apps/precompiled.h ${psgd_unoptimized})
-target_include_directories(psgd_program_headers PRIVATE ${CMAKE_SOURCE_DIR})
 target_link_libraries(psgd_program_headers PRIVATE CLI11::CLI11 nlohmann_json::nlohmann_json)
 function(psgd_program name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
@@ -87,6 +89,8 @@ function(psgd_compile_as_test name)
   target_link_options(${name} PRIVATE $<$<CONFIG:Release>:-Wl,--strip-debug>)
 endfunction()
 psgd_compile_as_test(psgd_test_headers)
+target_link_libraries(psgd_test_headers PUBLIC protobuf::libprotobuf)
+add_dependencies(psgd_test_headers psgd_messages)
 
 # psgd_test_library(NAME SOURCES ... DEPS ...): code shared by several tests.
 function(psgd_test_library name)

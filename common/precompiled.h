@@ -1,6 +1,6 @@
-// Headers that most sources include, compiled once. It holds none of our own headers, since a
-// change of one would rebuild everything. Sources still include what they use, so that
-// CMAKE_DISABLE_PRECOMPILE_HEADERS=ON builds.
+// Headers that most sources include, compiled once. It holds none that we write, since a change of
+// one would rebuild everything. A change of a message rebuilds most sources in any case. Sources
+// still include what they use, so that CMAKE_DISABLE_PRECOMPILE_HEADERS=ON builds.
 #pragma once
 
 #include <google/protobuf/extension_set.h>
@@ -38,3 +38,6 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "proto/config.pb.h"
+#include "proto/control.pb.h"
+#include "proto/model.pb.h"

@@ -1,4 +1,4 @@
-// What every test includes, compiled once: nothing of ours, or all tests would be built again.
+// What every test includes, compiled once: nothing that we write, or its change would rebuild all tests.
 #pragma once
 
 #include <gmock/gmock.h>
