@@ -165,7 +165,8 @@ absl::StatusOr<Duration> DurationOf(const char* option, const std::string& text)
 
 absl::Status Run(const Arguments& arguments, const StopSignals& stops) {
   PSGD_ASSIGN_OR_RETURN(TrainerOptions options, ReplicasGiven(arguments));
-  options.name = arguments.name.empty() ? DefaultName() : arguments.name;
+  options.replaces = !arguments.name.empty();
+  options.name = options.replaces ? arguments.name : DefaultName();
   PSGD_ASSIGN_OR_RETURN(options.credentials, LoadTls(arguments.tls, "worker"));
   options.stops = &stops.count();
   options.stop_asked = &stops.first();
@@ -260,7 +261,8 @@ int ps_worker_main(int argc, char** argv) {
                  "On GPUs, the file that remembers which of cuDNN's engines is the fastest for "
                  "each convolution, so that it is measured once; none: each start measures. "
                  "Default: ~/.cache/psgd/cudnn-engines");
-  app.add_option("--name", arguments.name, "Name shown for this worker; default: HOST-PID");
+  app.add_option("--name", arguments.name, "Name of this worker, which no other has: a new process takes the place of one "
+                 "that died; default: HOST-PID");
   AddTlsOptions(app, arguments.tls, "worker");
   auto* with_server =
       app.add_option(

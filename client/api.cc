@@ -157,7 +157,9 @@ absl::StatusOr<MemberOptions> OptionsOf(const psgd_join_options& given) {
   MemberOptions options;
   PSGD_RETURN_IF_ERROR(CheckPointer(given.server, "options->server"));
   options.server = given.server;
-  options.name = TextOr(given.name, OwnName());
+  options.name = TextOr(given.name, "");
+  options.replaces = !options.name.empty();
+  if (!options.replaces) options.name = OwnName();
   options.device = TextOr(given.device, options.device);
   if (given.connect_ms < 0 || given.connect_ms > kLongestConnect) {
     return InvalidArgumentError("options->connect_ms is ", given.connect_ms,

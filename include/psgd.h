@@ -84,8 +84,9 @@ PSGD_API const char* psgd_last_error(void);
 typedef struct psgd_join_options {
   size_t size;
   const char* server; /* HOST:PORT, or several with commas, of which one leads the run */
-  /* For people: letters, digits, '.', '_', '-'; NULL: made of host and pid. ps-run says the name of
-   * its worker in PSGD_NAME. */
+  /* Of letters, digits, '.', '_', '-'. No other worker has it: a new process takes the place of an
+   * earlier one of its name. NULL: made of host and pid. ps-run says the name of its worker in
+   * PSGD_NAME. */
   const char* name;
   const char* device;   /* for people: "cpu, 2 threads" */
   const char* tls_dir;  /* folder with ca.crt, worker.crt and worker.key; NULL or "": no TLS */

@@ -50,6 +50,7 @@ Trainer::Trainer(TrainerOptions options)
       member_({.server = options_.server,
                .find = options_.find_servers,
                .name = options_.name,
+               .replaces = options_.replaces,
                .device = DeviceText(options_),
                .credentials = options_.credentials,
                .connect_deadline = options_.connect_deadline,

@@ -21,7 +21,8 @@ struct TrainerOptions {
   std::string server;  // HOST:PORT of the control plane
   // As ControlClientOptions::find.
   std::function<absl::StatusOr<std::vector<std::string>>()> find_servers;
-  std::string name;                                // of this process, for people
+  std::string name;                                // of this process
+  bool replaces = false;                           // an earlier process of this name
   std::shared_ptr<const Credentials> credentials;  // null: the server asks for none
   std::string backend = "onednn";                  // of the processor
   // One replica runs on each GPU; empty: replicas run on the processor. Replicas share each batch.

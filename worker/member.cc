@@ -58,6 +58,7 @@ absl::Status Member::Interrupted() const {
 absl::Status Member::Join() {
   JoinRequest join;
   join.set_name(options_.name);
+  join.set_replaces(options_.replaces);
   join.set_device(options_.device);
   join.set_protocol(kProtocolVersion);
   join.set_local_steps(true);

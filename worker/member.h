@@ -36,7 +36,8 @@ struct MemberOptions {
   std::string server;  // HOST:PORT of the control plane, or several with commas
   // As ControlClientOptions::find.
   std::function<absl::StatusOr<std::vector<std::string>>()> find;
-  std::string name;  // for people
+  std::string name;
+  bool replaces = false;  // an earlier process of this name
   std::string device = "unknown";
   uint32_t wanted = 0;  // the worker's number that it wants, plus one; 0: any
   std::shared_ptr<const Credentials> credentials;  // null: the server asks for none

@@ -96,7 +96,6 @@ absl::Status LocalRun::Run() {
                    options_.credentials ? " --tls-dir " : "", launch.tls_dir));
   if (cluster_->goes_on()) display_.Note("the run goes on where its journals end");
   absl::Status status = StartServers();
-  if (status.ok() && cluster_->goes_on()) DismissEarlierWorkers();
   if (status.ok()) status = StartWorkers();
   if (status.ok()) status = Supervise();
   display_.Clear();
@@ -117,25 +116,6 @@ bool LocalRun::HadNothingToDo() const {
   if (!finished_steps_) return false;
   const auto summary = ReadSummary(RunDir(run_dir_).SummaryFile());
   return summary.ok() && summary->steps == *finished_steps_;
-}
-
-// They ended with the earlier ps-run, and the servers need not wait until their leases expire.
-void LocalRun::DismissEarlierWorkers() {
-  if (!Ask()) return;
-  for (const WorkerStatus& worker : status_.workers()) {
-    for (int w = 0; w < options_.config.cluster().workers(); ++w) {
-      if (worker.live() && worker.name() == absl::StrCat("worker-", w))
-        Dismiss(worker, "the ps-run that ran it has ended");
-    }
-  }
-}
-
-void LocalRun::Dismiss(const WorkerStatus& worker, const std::string& reason) {
-  LeaveRequest leave;
-  *leave.mutable_key() = worker.key();
-  leave.set_reason(reason);
-  leave.set_failed(true);
-  (void)client_->Leave(leave);
 }
 
 absl::Status LocalRun::StartWorkers() {
@@ -350,7 +330,11 @@ void LocalRun::BuryWorker(const ChildProcess& worker, bool state_known) {
   for (const WorkerStatus& member : status_.workers()) {
     if (member.name() != worker.name() || !member.live()) continue;
     // The server then need not wait until the worker's lease expires.
-    Dismiss(member, absl::StrCat("its process ", worker.HowItEnded()));
+    LeaveRequest leave;
+    *leave.mutable_key() = member.key();
+    leave.set_reason(absl::StrCat("its process ", worker.HowItEnded()));
+    leave.set_failed(true);
+    (void)client_->Leave(leave);
   }
   if (worker.exit_code() == kExitStopped && options_.launch.command.empty()) {
     display_.Note(absl::StrCat(worker.name(), " left as it was asked to; the others go on"));

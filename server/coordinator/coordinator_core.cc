@@ -104,6 +104,12 @@ absl::StatusOr<JoinReply> CoordinatorCore::Join(const JoinRequest& request, Time
     std::optional<uint32_t> wanted;
     const auto workers = static_cast<uint32_t>(config().cluster().workers());
     if (request.wanted() > 0 && request.wanted() <= workers) wanted = request.wanted() - 1;
+    const MemberState* const earlier =
+        request.replaces() ? members_.LiveNamed(request.name()) : nullptr;
+    if (earlier != nullptr) {
+      wanted = earlier->record.key().worker();
+      Lose(*wanted, "failed: a new process has its name, and takes its place", effects);
+    }
     MemberState& member = members_.Join(request.name(), request.device(), now, wanted);
     member.record.set_attempt(request.attempt());
     member.record.set_joined_after(ledger_ ? ledger_->latest() : 0);

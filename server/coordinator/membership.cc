@@ -104,7 +104,8 @@ absl::StatusOr<MemberState*> Membership::Touch(const WorkerKey& key, Time now) {
     return absl::PermissionDeniedError(
         absl::StrCat("worker ", key.worker(), " was replaced by incarnation ",
                      member->record.key().incarnation(), " (", member->record.name(),
-                     "); this older process must stop"));
+                     "); this older process must stop. If two workers have the same --name, give "
+                     "each its own"));
   }
   if (!member->record.live()) {
     return absl::PermissionDeniedError(absl::StrCat("worker ", key.worker(),
@@ -134,6 +135,13 @@ std::vector<uint32_t> Membership::Expired(Time now) {
     if (now - member.last_heard > lease_) expired.push_back(worker);
   }
   return expired;
+}
+
+const MemberState* Membership::LiveNamed(const std::string& name) const {
+  for (const auto& [worker, member] : members_) {
+    if (member.record.live() && member.record.name() == name) return &member;
+  }
+  return nullptr;
 }
 
 const MemberState* Membership::FindLive(const WorkerKey& key) const {

@@ -76,6 +76,8 @@ class Membership {
   std::vector<uint32_t> StepsFor(const std::vector<uint32_t>& workers, uint32_t most) const;
   // The norm of the residuals of all workers.
   double Residual() const;
+  // The live member of that name; null: there is none.
+  const MemberState* LiveNamed(const std::string& name) const;
   const MemberState* Find(uint32_t worker) const;
   MemberState* Find(uint32_t worker);
   // The live member with exactly this key; null: there is none.

@@ -147,7 +147,7 @@ class ProgramTest(unittest.TestCase):
 
             return [here(word) for word in container["command"]], {name: here(value) for name, value in environment.items()}
 
-        self.trains(of_pod("StatefulSet", "psgd-server-0"), [of_pod("Job", f"psgd-worker-{i}") for i in range(2)])
+        self.trains(of_pod("StatefulSet", "psgd-server-0"), [of_pod("Job", str(i)) for i in range(2)])
 
 
 if __name__ == "__main__":

@@ -13,11 +13,15 @@ namespace psgd::sim {
 namespace {
 constexpr Duration kWorkerTick = std::chrono::milliseconds(10);
 constexpr Duration kFastest = std::chrono::milliseconds(1);
+constexpr uint32_t kNames = 4;  // as many as the processes of a run's beginning
 constexpr double kFullQueue = 0.02;  // how often the transport takes nothing
 }  // namespace
 
 Worker::Worker(World* world, uint32_t process, uint64_t seed)
-    : world_(world), process_(process), chance_(seed, 1000 + process) {}
+    : world_(world),
+      process_(process),
+      replaces_(Chance(seed, 2000 + process).Happens(0.5)),
+      chance_(seed, 1000 + process) {}
 
 void Worker::Start() {
   Join();
@@ -125,7 +129,8 @@ void Worker::Tick() {
 
 void Worker::Join() {
   JoinRequest request;
-  request.set_name(absl::StrCat("p", process_));
+  request.set_replaces(replaces_);
+  request.set_name(replaces_ ? absl::StrCat("w", process_ % kNames) : absl::StrCat("p", process_));
   request.set_protocol(kProtocolVersion);
   request.set_local_steps(true);
   request.set_attempt(process_ + 1);

@@ -81,6 +81,7 @@ class Worker {
 
   World* const world_;
   const uint32_t process_;
+  const bool replaces_;  // an earlier process of its name, which may live
   Chance chance_;
   bool dead_ = false;
   bool done_ = false;

@@ -108,6 +108,10 @@ class Soak {
     std::string run_dir;
     std::unique_ptr<Process> process;
   };
+  struct Worker {
+    std::string name;
+    std::unique_ptr<Process> process;
+  };
   struct Entry {
     std::string checksum;  // of the whole entry
     PushName push{};       // seq 0: no push
@@ -139,8 +143,9 @@ class Soak {
   std::string StartEtcd();
   std::string StartServers();
   void StartServer(Server* server, std::vector<std::string> how);
-  void StartWorker();
-  // Replaces workers that were killed, or whose lease ended on a busy machine.
+  // Starts workers again that were killed, or whose lease ended on a busy machine. With kills of a
+  // worker and a server at once, all come back under their names, as where systemd starts them
+  // again. Otherwise half are new workers, and the run waits for the leases of the dead ones.
   void ReplaceWorkers();
   Json Status() const;
   // The run's clock; -1: nobody answers.
@@ -187,10 +192,10 @@ class Soak {
   RandomStream chance_;
   std::vector<std::unique_ptr<Process>> etcd_;
   std::vector<Server> servers_;
-  std::vector<std::unique_ptr<Process>> workers_;
+  std::vector<Worker> workers_;
   std::unique_ptr<JournalKeeper> keeper_;  // null without copies
   std::vector<std::string> where_;         // program arguments that name the run
-  int started_workers_ = 0, started_servers_ = 0;
+  int started_workers_ = 0, started_servers_ = 0, names_ = 0;
   int64_t clock_ = 0;
   uint64_t servers_killed_ = 0, workers_killed_ = 0, disks_lost_ = 0;
   Clock::time_point killed_;                  // when the last server was killed
@@ -225,17 +230,17 @@ durability: {acknowledge: )"
   return path;
 }
 
-void Soak::StartWorker() {
-  workers_.push_back(
-      std::make_unique<Process>(std::vector<std::string>{"ps-worker", "--cpu", "--name",
-                                                         absl::StrCat("w", started_workers_++),
-                                                         "--push-log", Path("acknowledged")} +
-                                where_));
-}
-
 void Soak::ReplaceWorkers() {
-  std::erase_if(workers_, [](const auto& worker) { return !worker->Running(); });
-  while (workers_.size() < kWorkers) StartWorker();
+  workers_.resize(kWorkers);
+  for (Worker& worker : workers_) {
+    if (worker.process != nullptr && worker.process->Running()) continue;
+    const bool comes_back = options_.pairs || ++started_workers_ % 2 == 0;
+    if (worker.name.empty() || !comes_back) worker.name = absl::StrCat("w", ++names_);
+    worker.process = std::make_unique<Process>(
+        std::vector<std::string>{"ps-worker", "--cpu", "--name", worker.name, "--push-log",
+                                 Path("acknowledged")} +
+        where_);
+  }
 }
 
 std::string Soak::StartEtcd() {
@@ -376,9 +381,9 @@ double Soak::SecondsSinceKill() const {
 }
 
 void Soak::KillWorker() {
-  auto& victim = workers_[chance_.NextBelow(static_cast<uint32_t>(workers_.size()))];
-  victim->Signal(SIGKILL);
-  victim->Wait();
+  Process& victim = *workers_[chance_.NextBelow(static_cast<uint32_t>(workers_.size()))].process;
+  victim.Signal(SIGKILL);
+  victim.Wait();
   ++workers_killed_;
 }
 
@@ -432,7 +437,7 @@ std::string Soak::Train() {
   std::string failed = HasCopies() ? StartEtcd() : "";
   if (failed.empty()) failed = StartServers();
   if (!failed.empty()) return failed;
-  for (int i = 0; i < kWorkers; ++i) StartWorker();
+  ReplaceWorkers();
   if (options_.undisturbed > 0) {
     if (!GoesOn()) return "training does not begin";
     const Pace pace = PaceNow();
@@ -448,7 +453,8 @@ std::string Soak::Train() {
     }
     failed = GoesOn() ? Kill() : "training stands still";
     if (!failed.empty()) {
-      for (const auto& worker : workers_) absl::StrAppend(&failed, "\n", worker->Err());
+      for (const Worker& worker : workers_)
+        absl::StrAppend(&failed, "\n", worker.process->Err());
       for (const Server& server : servers_) absl::StrAppend(&failed, "\n", server.process->Err());
       return absl::StrCat("after ", kill, " kills: ", failed);
     }
@@ -465,7 +471,7 @@ std::string Soak::Train() {
     if (ended.code != 3 && ended.code != 0)
       return absl::StrCat("a server ended with ", ended.code, ": ", ended.err);
   }
-  for (const auto& worker : workers_) worker->Wait();
+  for (const Worker& worker : workers_) worker.process->Wait();
   keeper_.reset();
   return "";
 }

@@ -90,5 +90,30 @@ TEST_F(Zombie, AWorkerThatWasStoppedIsOutAndChangesNothing) {
   }
 }
 
+// As systemd starts a worker again that died: the run does not wait for its lease.
+TEST_F(Zombie, AProcessOfTheSameNameTakesItsPlaceAtOnce) {
+  const auto server = Server("run", {"train.epochs=100000", "cluster.lease=10min"});
+  const std::string address = ServerOf(*server);
+  const std::vector<std::string> named = {"ps-worker", "--cpu",  "--server",
+                                          address,     "--name", "second"};
+  Process one({"ps-worker", "--cpu", "--server", address});
+  Process zombie(named);
+  ASSERT_TRUE(server->WaitFor("epoch 1: test accuracy")) << server->Err();
+  zombie.Signal(SIGSTOP);
+  Process heir(named);
+  ASSERT_TRUE(server->WaitFor("takes its place")) << server->Err();
+  const uint64_t clock = Clock(address);
+  EXPECT_TRUE(Eventually([&] { return Clock(address) > clock + 50; })) << "training stands still";
+  zombie.Signal(SIGCONT);
+  const Ended out = zombie.Wait();
+  EXPECT_EQ(out.code, 1) << out.err;
+  EXPECT_THAT(out.err,
+              AnyOf(HasSubstr("was replaced by incarnation"), HasSubstr("refuses this worker")));
+  server->Signal(SIGTERM);
+  EXPECT_EQ(server->Wait().code, 3) << server->Err();
+  EXPECT_EQ(one.Wait().code, 0) << one.Err();
+  EXPECT_EQ(heir.Wait().code, 0) << heir.Err();
+}
+
 }  // namespace
 }  // namespace psgd

@@ -44,6 +44,36 @@ TEST(CoordinatorJoin, ARequestThatIsAskedAgainIsTheSameMember) {
   EXPECT_EQ(effects.commands.size(), 2u);
 }
 
+// systemd starts a worker that died again under its name. The others need not wait for the lease.
+TEST(CoordinatorJoin, ANewProcessTakesThePlaceOfTheEarlierOneOfItsName) {
+  CoordinatorFixture run(CoordinatorConfig(2, 1, 4));
+  const auto join = [&](const std::string& name, bool replaces, uint64_t attempt) {
+    JoinRequest request;
+    request.set_name(name);
+    request.set_replaces(replaces);
+    request.set_attempt(attempt);
+    Effects effects;
+    const WorkerKey key = run.core().Join(request, run.now(), &effects)->key();
+    return std::pair(key, std::move(effects));
+  };
+  join("node-1", true, 1);
+  const WorkerKey second = join("node-2", true, 2).first;
+  EXPECT_EQ(second.worker(), 1u);
+  const auto [key, effects] = join("node-2", true, 3);
+  EXPECT_EQ(key.worker(), 1u);
+  EXPECT_GT(key.incarnation(), second.incarnation());
+  ASSERT_EQ(effects.commands.size(), 2u);
+  EXPECT_EQ(std::get<RemoveWorker>(effects.commands[0]).key.incarnation(), second.incarnation());
+  EXPECT_EQ(std::get<AdmitWorker>(effects.commands[1]).key.incarnation(), key.incarnation());
+  HeartbeatRequest heartbeat;
+  *heartbeat.mutable_key() = second;
+  EXPECT_THAT(Text(run.core().Heartbeat(heartbeat, run.now()).status()),
+              AllOf(HasSubstr("was replaced"), HasSubstr("--name")));
+  // The same process asks again, and a name may belong to several workers.
+  EXPECT_TRUE(join("node-2", true, 3).second.commands.empty());
+  EXPECT_EQ(join("node-2", false, 4).first.worker(), 2u);
+}
+
 TEST(CoordinatorJoin, AWorkerMayWantANumberOfTheRun) {
   CoordinatorFixture run(CoordinatorConfig(2, 1, 4));
   Effects effects;
