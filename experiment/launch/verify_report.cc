@@ -141,10 +141,10 @@ void CheckShardsThere(const std::string& folder, VerifiedRun* run) {
 // NOT_FOUND: training had not begun.
 absl::StatusOr<RunRecord> CheckRunRecord(const std::string& server_dir,
                                          std::vector<std::string>* damage) {
-  if (CoordinatorIsMissing(server_dir)) return NoCoordinator(server_dir, server_dir);
+  if (CoordinatorIsMissing(server_dir)) return NoCoordinator(0, server_dir);
   PSGD_ASSIGN_OR_RETURN(const RunStore::Held held,
                         RocksRunStore::Check(JournalFolder(server_dir, "coordinator"), damage));
-  if (!held.record.has_plan()) return NoCoordinator(server_dir, server_dir);
+  if (!held.record.has_plan()) return NoCoordinator(held.revision, server_dir);
   return held.record;
 }
 
