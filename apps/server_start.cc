@@ -282,15 +282,14 @@ absl::StatusOr<ServerStart> NewRun(const Arguments& arguments, ServerStart start
 
 // Opens the store of a server that keeps the run's record in its directory.
 absl::StatusOr<std::shared_ptr<RunStore>> EarlierStore(const std::string& server_dir,
-                                                       const std::string& checkpoint_dir,
                                                        const Config& config) {
-  if (CoordinatorIsMissing(server_dir)) return NoCoordinator(server_dir, checkpoint_dir);
+  if (CoordinatorIsMissing(server_dir)) return NoCoordinator(0, server_dir);
   PSGD_ASSIGN_OR_RETURN(
       std::shared_ptr<RunStore> store,
       RocksRunStore::Open(JournalFolder(server_dir, "coordinator"),
                           config.durability().acknowledge() == DurabilityConfig::FSYNC));
   PSGD_ASSIGN_OR_RETURN(const RunStore::Held held, store->Read());
-  if (!held.record.has_plan()) return NoCoordinator(server_dir, checkpoint_dir);
+  if (!held.record.has_plan()) return NoCoordinator(held.revision, server_dir);
   return store;
 }
 
@@ -322,7 +321,7 @@ absl::StatusOr<ServerStart> RecoveredRun(const Arguments& arguments, ServerStart
     PSGD_ASSIGN_OR_RETURN(start.loop.store, EtcdStore(arguments, start.config.name(), start.config,
                                                       start.credentials));
   } else {
-    PSGD_ASSIGN_OR_RETURN(start.loop.store, EarlierStore(server_dir, server_dir, start.config));
+    PSGD_ASSIGN_OR_RETURN(start.loop.store, EarlierStore(server_dir, start.config));
   }
   PSGD_ASSIGN_OR_RETURN(ServerRecord record, LoadServerRecord(server_dir));
   PSGD_RETURN_IF_ERROR(CheckSecured(record, start.credentials.get()));

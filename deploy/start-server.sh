@@ -39,13 +39,15 @@ serve() {
   exit "$status"
 }
 
-# These check for a journal and a checkpoint to continue from. Before the first worker comes, the
-# journal's shards have no image.
+# These check for a journal and a checkpoint to continue from. The journal's shards have images
+# before training begins, or continues from a checkpoint. Then verify finds no journal. If it cannot
+# say, there may be one, which --resume would remove.
 has_journal() {
   set -- "$run_dir"/server/journal/shard-*/image-*
   [ -d "$1" ] || return 1
-  grep -qs '"steps":[1-9]' "$run_dir/metrics.jsonl" || \
-    ! ps-ctl verify "$run_dir" 2>&1 | grep -q 'has no complete checkpoint'
+  case $(ps-ctl verify "$run_dir" --json 2> /dev/null | tr -d ' \n') in
+    *'"journal":[],"journal_note":""'*) return 1 ;;
+  esac
 }
 has_checkpoint() {
   for manifest in "$run_dir"/server/checkpoint-*/manifest; do

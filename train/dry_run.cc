@@ -1,11 +1,10 @@
 #include "train/dry_run.h"
 
 #include <string>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "engine/onnx/import.h"
+#include "engine/onnx/check.h"
 #include "engine/runtime/memory_report.h"
 #include "engine/zoo/zoo.h"
 #include "proto/micro_batch.h"
@@ -28,7 +27,8 @@ absl::StatusOr<std::string> DryRunText(const Config& config, const NetworkOption
   PSGD_ASSIGN_OR_RETURN(const DataSets data, OpenDataOf(config));
   PSGD_ASSIGN_OR_RETURN(const PaddingNote padding, CheckPadding(config, data));
   if (padding.of_many) return absl::InvalidArgumentError(padding.text);
-  PSGD_RETURN_IF_ERROR(CheckOnnxTrained(config.model()));
+  PSGD_ASSIGN_OR_RETURN(const OnnxFacts onnx, FactsOfOnnx(config.model()));
+  PSGD_RETURN_IF_ERROR(onnx.lost);
   const int batch = MicroBatchOf(config.data());
   PSGD_ASSIGN_OR_RETURN(const MemoryReport report,
                         PlanMemory(config.model(), data.shape, batch, options));
@@ -60,8 +60,7 @@ absl::StatusOr<std::string> DryRunText(const Config& config, const NetworkOption
     if (room) together += report.ahead;
   }
   absl::StrAppend(&text, Row("together", together));
-  PSGD_ASSIGN_OR_RETURN(const std::vector<std::string> notes, OnnxNotes(config.model()));
-  for (const std::string& note : notes) absl::StrAppend(&text, note, "\n");
+  for (const std::string& note : onnx.check.notes) absl::StrAppend(&text, note, "\n");
   if (!padding.text.empty()) absl::StrAppend(&text, padding.text, "\n");
   if (available == 0) return text;
   PSGD_ASSIGN_OR_RETURN(const int largest,

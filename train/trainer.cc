@@ -13,7 +13,7 @@
 #include "common/stopwatch.h"
 #include "common/units.h"
 #include "compression/policy.h"
-#include "engine/onnx/import.h"
+#include "engine/onnx/check.h"
 #include "optimizers/diverged.h"
 #include "proto/local_steps.h"
 #include "proto/measure_of.h"
@@ -103,8 +103,8 @@ absl::Status Trainer::Prepare() {
           config().model(), data_->shape, MicroBatchOf(config().data()), networks,
           config().node().reduce() == NodeConfig::NCCL ? ReduceOn::kDevices : ReduceOn::kHost,
           PartsOfBatch(config().data())));
-  PSGD_ASSIGN_OR_RETURN(const std::vector<std::string> notes, OnnxNotes(config().model()));
-  for (const std::string& note : notes) options_.log->info("{}", note);
+  PSGD_ASSIGN_OR_RETURN(const OnnxFacts onnx, FactsOfOnnx(config().model()));
+  for (const std::string& note : onnx.check.notes) options_.log->info("{}", note);
   loader_ = std::make_unique<BatchLoader>(
       data_->train, BatchLoaderOptions{
                         .batch = config().data().batch(),

@@ -155,6 +155,7 @@ absl::StatusOr<OnnxCheck> CheckOnnx(const std::string& path, SampleShape shape) 
 }
 
 absl::StatusOr<OnnxFacts> FactsOfOnnx(const ModelConfig& config, size_t most) {
+  if (!config.has_onnx()) return OnnxFacts();
   PSGD_ASSIGN_OR_RETURN(const onnx::OnnxFile file, onnx::OnnxFile::Read(config.onnx()));
   onnx::Importer importer(file, {.config = config});
   PSGD_RETURN_IF_ERROR(importer.ChooseTrained());

@@ -45,11 +45,16 @@ struct OnnxCheck {
 absl::StatusOr<OnnxCheck> CheckOnnx(const std::string& path, SampleShape shape);
 
 // What the file config.onnx() tells before its nodes are imported, for a run that does that anyway.
+// Empty if there is no file.
 struct OnnxFacts {
-  OnnxCheck check;    // of it ops, trained and marks_buffers, and the notes of OnnxNotes
-  absl::Status lost;  // CheckOnnxTrained
+  // Of it ops, trained and marks_buffers, and notes: log lines that begin with the file, and list
+  // its untrained values and weights that train apart.
+  OnnxCheck check;
+  // An error if the file marks a parameter of several elements that PyTorch trains and psgd would
+  // not. Only for a run that begins: a run that an earlier version began has trained without them.
+  absl::Status lost;
 };
 // A note names at most `most` weights.
-absl::StatusOr<OnnxFacts> FactsOfOnnx(const ModelConfig& config, size_t most);
+absl::StatusOr<OnnxFacts> FactsOfOnnx(const ModelConfig& config, size_t most = 20);
 
 }  // namespace psgd

@@ -20,14 +20,6 @@ inline constexpr char kTokensBeyondTable[] = ", but those of the data go up to "
 absl::StatusOr<ModelGraph> ImportOnnx(const ModelConfig& config, const SampleShape& shape,
                                       int batch, Mode mode);
 
-// Log lines that begin with the file config.onnx() and list its untrained values, and weights that
-// train apart. A line names at most `most` weights. Empty if there are none, or no file.
-absl::StatusOr<std::vector<std::string>> OnnxNotes(const ModelConfig& config, size_t most = 20);
-
-// An error if the file marks a parameter of several elements that PyTorch trains and psgd would
-// not. Only for a run that begins: a run that an earlier version began has trained without them.
-absl::Status CheckOnnxTrained(const ModelConfig& config);
-
 // All values of a file that may be initial values of a parameter, by name.
 absl::StatusOr<std::map<std::string, std::vector<float>>> ReadOnnxWeights(const std::string& path);
 

@@ -200,10 +200,7 @@ absl::StatusOr<TrainingSize> CheckTrainable(const Config& config, bool begins,
   PSGD_ASSIGN_OR_RETURN(const PaddingNote padding, CheckPadding(config, data));
   if (begins && padding.of_many) return absl::InvalidArgumentError(padding.text);
   constexpr size_t kMostWeights = 4;  // in a note
-  OnnxFacts facts;
-  if (config.model().has_onnx()) {
-    PSGD_ASSIGN_OR_RETURN(facts, FactsOfOnnx(config.model(), kMostWeights));
-  }
+  PSGD_ASSIGN_OR_RETURN(const OnnxFacts facts, FactsOfOnnx(config.model(), kMostWeights));
   if (begins) PSGD_RETURN_IF_ERROR(facts.lost);
   PSGD_ASSIGN_OR_RETURN(const ModelGraph model, BuildGraph(config, data));
   PSGD_RETURN_IF_ERROR(CheckLabels(config.data(), data.shape, model));

@@ -22,6 +22,7 @@
 #include "experiment/record/run_dir.h"
 #include "proto/has_journal.h"
 #include "server/cluster/copies.h"
+#include "server/cluster/copy_place.h"
 #include "server/durability/checkpoint_files.h"
 #include "server/durability/journal_folder.h"
 #include "server/durability/rocks_run_store.h"
@@ -119,15 +120,16 @@ bool HoldsShard(const std::string& folder, uint32_t shard) {
          FileExists(ShardFolder(folder, shard) + kAsideSuffix);
 }
 
-// Checks the journal that a server goes on from: the one that is aside if its successor was not
-// finished.
+// Checks the journal that a server goes on from.
 CheckedJournal CheckShard(const std::string& folder, uint32_t shard) {
   const std::string place = ShardFolder(folder, shard);
   const std::string part = absl::StrCat("shard ", shard);
   CheckedJournal checked = CheckJournal(part, place, shard);
-  if (IsUnread(checked) || !FileExists(place + kAsideSuffix)) return checked;
   const JournalReport& report = checked.report;
-  if (!report.empty && !report.unfinished && FileExists(place)) return checked;
+  const bool finished =
+      IsUnread(checked) || (FileExists(place) && !report.empty && !report.unfinished);
+  if (SpotThatCounts(finished, FileExists(place + kAsideSuffix)) == CopySpot::kPlace)
+    return checked;
   return CheckJournal(absl::StrCat(part, kAsideSuffix), place + kAsideSuffix, shard);
 }
 
@@ -139,10 +141,10 @@ void CheckShardsThere(const std::string& folder, VerifiedRun* run) {
 // NOT_FOUND: training had not begun.
 absl::StatusOr<RunRecord> CheckRunRecord(const std::string& server_dir,
                                          std::vector<std::string>* damage) {
-  if (CoordinatorIsMissing(server_dir)) return NoCoordinator(server_dir, server_dir);
+  if (CoordinatorIsMissing(server_dir)) return NoCoordinator(0, server_dir);
   PSGD_ASSIGN_OR_RETURN(const RunStore::Held held,
                         RocksRunStore::Check(JournalFolder(server_dir, "coordinator"), damage));
-  if (!held.record.has_plan()) return NoCoordinator(server_dir, server_dir);
+  if (!held.record.has_plan()) return NoCoordinator(held.revision, server_dir);
   return held.record;
 }
 

@@ -13,25 +13,25 @@
 namespace psgd {
 namespace {
 
-Metric Named(const char* name, const char* title, bool share) {
-  return {name, title, share, IsBetterSmaller(name)};
-}
-
-// By name; FirstMeasure says in which order they are looked for.
-const Metric kMetrics[] = {Named("accuracy", "Accuracy", true), Named("rmse", "RMSE", false),
-                           Named("f1", "F1", true), Named("auc", "AUC", true),
-                           Named("perplexity", "Perplexity", false)};
-
 // Whether a word of a measure's name is one of an error, as in "val_loss" and "wer".
 bool MeansError(absl::string_view name) {
   constexpr absl::string_view kErrors[] = {"loss",  "error", "mae", "mse", "mape",
                                            "smape", "rmsle", "nll", "ppl", "bpc",
                                            "wer",   "cer",   "ter", "fid", "brier"};
   for (absl::string_view word : absl::StrSplit(name, '_')) {
-    if (std::ranges::find(kErrors, word) != std::end(kErrors)) return true;
+    if (IsBetterSmaller(word) || std::ranges::find(kErrors, word) != std::end(kErrors)) return true;
   }
   return false;
 }
+
+Metric Named(const char* name, const char* title, bool share) {
+  return {name, title, share, MeansError(name)};
+}
+
+// By name; FirstMeasure says in which order they are looked for.
+const Metric kMetrics[] = {Named("accuracy", "Accuracy", true), Named("rmse", "RMSE", false),
+                           Named("f1", "F1", true), Named("auc", "AUC", true),
+                           Named("perplexity", "Perplexity", false)};
 
 }  // namespace
 

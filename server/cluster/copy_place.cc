@@ -9,22 +9,19 @@ absl::StatusOr<std::unique_ptr<DurableShard>> CopyPlace::Read() {
 }
 
 absl::StatusOr<std::unique_ptr<DurableShard>> CopyPlace::Recover() {
-  const bool aside = disk_->Exists(CopySpot::kAside), here = disk_->Exists(CopySpot::kPlace);
-  if (!aside && !here) return std::unique_ptr<DurableShard>();
-  auto shard = here ? Read() : Restore();
-  if (here && aside) {
-    if (shard.ok()) PSGD_RETURN_IF_ERROR(disk_->Discard(CopySpot::kAside));
-    // A process that dies leaves no damage, so the image that took the place may have been finished
-    // long ago. Then steps were acknowledged that what lies aside lacks.
-    if (absl::IsDataLoss(shard.status())) {
-      return DataLossError(
-          shard.status().message(),
-          "; the copy from before, in the folder beside it, may lack what was acknowledged since, "
-          "so it does not take its place. If other servers have copies of the shard, move both "
-          "folders away and start this server again; if not, go on from a checkpoint (--resume)");
-    }
-    // The image that took the place was not finished.
-    if (absl::IsNotFound(shard.status())) shard = Restore();
+  const bool aside = disk_->Exists(CopySpot::kAside);
+  absl::StatusOr<std::unique_ptr<DurableShard>> shard = NotFoundError("nothing lies there");
+  if (disk_->Exists(CopySpot::kPlace)) shard = Read();
+  if (SpotThatCounts(!absl::IsNotFound(shard.status()), aside) == CopySpot::kAside) {
+    shard = Restore();
+  } else if (aside && shard.ok()) {
+    PSGD_RETURN_IF_ERROR(disk_->Discard(CopySpot::kAside));
+  } else if (aside && absl::IsDataLoss(shard.status())) {
+    return DataLossError(
+        shard.status().message(),
+        "; the copy from before, in the folder beside it, may lack what was acknowledged since, "
+        "so it does not take its place. If other servers have copies of the shard, move both "
+        "folders away and start this server again; if not, go on from a checkpoint (--resume)");
   }
   // Nothing was acknowledged before the first image was finished.
   if (absl::IsNotFound(shard.status())) return std::unique_ptr<DurableShard>();

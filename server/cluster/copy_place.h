@@ -14,6 +14,13 @@ namespace psgd {
 
 enum class CopySpot { kPlace, kAside };
 
+// `finished`: an image was finished in the place, though it may be damaged. A process that dies
+// leaves no damage, so that may be long ago. Then steps were acknowledged that what lies aside
+// lacks.
+inline CopySpot SpotThatCounts(bool finished, bool aside) {
+  return aside && !finished ? CopySpot::kAside : CopySpot::kPlace;
+}
+
 // What a CopyPlace does to the disk. The process may die between any two calls. A call that fails
 // changes nothing, except that Create may leave the place empty or unfinished.
 class CopyDisk {

@@ -653,7 +653,7 @@ void RunLeader::LookWhatWaits(Time now, ServerEffects* effects) {
 }
 
 bool RunLeader::trained() const {
-  return coordinator_.over() && !orders_.pending() && NobodyIsLeft();
+  return coordinator_.over() && !orders_.pending() && coordinator_.NobodyIsLeft();
 }
 
 void RunLeader::Close(Time now, ServerEffects* effects) {
@@ -779,12 +779,6 @@ void RunLeader::AnswerPending(Time now, ServerEffects* effects) {
     }
     at = pending_.erase(at);
   }
-}
-
-bool RunLeader::NobodyIsLeft() const {
-  const StatusReply status = coordinator_.Status(Time{});
-  return std::ranges::none_of(status.workers(),
-                              [](const WorkerStatus& worker) { return worker.live(); });
 }
 
 }  // namespace psgd

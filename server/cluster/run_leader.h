@@ -157,7 +157,6 @@ class RunLeader {
   void GiveOrders(Time now, ServerEffects* effects);
   void Assign(ServerEffects* effects);
   void AnswerPending(Time now, ServerEffects* effects);
-  bool NobodyIsLeft() const;
   RunRecord RecordNow(Time now) const;
   bool CountsAreNew(Time now) const;
   // Number of the last decided change.

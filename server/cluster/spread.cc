@@ -109,6 +109,55 @@ class Spreading {
   std::map<uint32_t, Load> loads_;  // of servers with a weight
 };
 
+// What the servers of a run with n workers may hold if every link is to be free again after a time.
+// Times are those in which the slowest link that is known carries the model once. A link that is
+// not known counts as that one.
+class LinkTimes {
+ public:
+  LinkTimes(const std::map<uint32_t, ServerPlace>& servers, double n) : servers_(servers), n_(n) {
+    for (const auto& [server, place] : servers_) {
+      if (place.link > 0) slowest_ = slowest_ > 0 ? std::min(slowest_, place.link) : place.link;
+    }
+  }
+
+  // The largest share that the server may hold.
+  double Most(const ServerPlace& place, double time) const {
+    if (!place.beside_worker) return time * Speed(place) / n_;
+    return n_ > 2 ? std::max(0.0, time * Speed(place) - 1) / (n_ - 2) : 1;
+  }
+
+  // The same of all servers beside workers, or of all others.
+  double Sum(double time, bool of_beside) const {
+    double all = 0;
+    for (const auto& [server, place] : servers_)
+      all += place.beside_worker == of_beside ? Most(place, time) : 0;
+    return all;
+  }
+
+  // The shortest time within which the servers may hold everything.
+  double Shortest() const {
+    double time = 0;
+    for (const auto& [server, place] : servers_)
+      time = place.beside_worker ? std::max(time, 1 / Speed(place)) : time;
+    for (double enough = n_ + 1; !IsEnough(time);) {
+      const double between = std::midpoint(time, enough);
+      if (between <= time || between >= enough) return enough;
+      (IsEnough(between) ? enough : time) = between;
+    }
+    return time;
+  }
+
+ private:
+  double Speed(const ServerPlace& place) const {
+    return place.link > 0 ? place.link / slowest_ : 1;
+  }
+  bool IsEnough(double time) const { return Sum(time, false) + Sum(time, true) >= 1; }
+
+  const std::map<uint32_t, ServerPlace>& servers_;
+  const double n_;
+  double slowest_ = 0;  // 0: no link is known
+};
+
 }  // namespace
 
 // Each of the n workers sends and receives every byte of the model once a step. Let a server hold
@@ -124,10 +173,6 @@ class Spreading {
 // With two workers, a server beside one of them may hold any share. With one worker, the server
 // beside it holds everything, since the two have no traffic over a link.
 ServerWeights WeighServers(const std::map<uint32_t, ServerPlace>& servers, uint64_t workers) {
-  double slowest = 0;  // 0: no link is known
-  for (const auto& [server, place] : servers) {
-    if (place.link > 0) slowest = slowest > 0 ? std::min(slowest, place.link) : place.link;
-  }
   const auto is_beside = [](const auto& server) { return server.second.beside_worker; };
   const auto beside = static_cast<uint64_t>(std::ranges::count_if(servers, is_beside));
   const auto n = static_cast<double>(std::max<uint64_t>({workers, beside, 1}));
@@ -136,37 +181,14 @@ ServerWeights WeighServers(const std::map<uint32_t, ServerPlace>& servers, uint6
     for (const auto& server : servers) weights[server.first] = is_beside(server) ? 1 : 0;
     return weights;
   }
-  // In units of the slowest link that is known. One that is not known counts as that.
-  const auto speed = [&](const ServerPlace& place) {
-    return place.link > 0 ? place.link / slowest : 1;
-  };
-  const auto most = [&](const ServerPlace& place, double time) {
-    if (!place.beside_worker) return time * speed(place) / n;
-    return n > 2 ? std::max(0.0, time * speed(place) - 1) / (n - 2) : 1;
-  };
-  const auto sum = [&](double time, bool of_beside) {
-    double all = 0;
-    for (const auto& [server, place] : servers)
-      all += place.beside_worker == of_beside ? most(place, time) : 0;
-    return all;
-  };
-  double time = 0;
-  for (const auto& [server, place] : servers)
-    time = place.beside_worker ? std::max(time, 1 / speed(place)) : time;
-  for (double enough = n + 1; sum(time, false) + sum(time, true) < 1;) {
-    const double between = std::midpoint(time, enough);
-    if (between <= time || between >= enough) {
-      time = enough;
-      break;
-    }
-    (sum(between, false) + sum(between, true) < 1 ? time : enough) = between;
-  }
-  const double own = sum(time, false), others = sum(time, true);
+  const LinkTimes links(servers, n);
+  const double time = links.Shortest();
+  const double own = links.Sum(time, false), others = links.Sum(time, true);
   const double held_by_own = std::min(own, 1.0);
   for (const auto& [server, place] : servers) {
     const double held = place.beside_worker ? 1 - held_by_own : held_by_own;
     const double of = place.beside_worker ? others : own;
-    const double share = of > 0 ? held * most(place, time) / of : 0;
+    const double share = of > 0 ? held * links.Most(place, time) / of : 0;
     weights[server] = share < kNothing ? 0 : share;
   }
   return weights;

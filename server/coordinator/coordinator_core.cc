@@ -702,7 +702,7 @@ StatusReply CoordinatorCore::Status(Time now) const {
         absl::StrCat(members_.live(), " of ", config().cluster().workers(), " workers are here"));
   } else if (run_.asked_to_end()) {
     status.set_detail(run_.reason());
-  } else if (members_.live() == 0 && run_.trains()) {
+  } else if (NobodyIsLeft() && run_.trains()) {
     status.set_detail("no worker is left");
   }
   if (ledger_) {

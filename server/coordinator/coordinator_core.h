@@ -107,6 +107,8 @@ class CoordinatorCore {
   StatusReply::State state() const { return run_.state(); }
   // FINISHED or FAILED.
   bool over() const { return run_.over(); }
+  // No worker has a lease.
+  bool NobodyIsLeft() const { return members_.live() == 0; }
   bool drained() const { return run_.draining(); }
   // People, or a failure, ended the run before its training was done.
   bool asked_to_end() const { return run_.asked_to_end(); }

@@ -158,7 +158,8 @@ std::optional<Segment> DataLedger::Deal(const std::vector<uint32_t>& workers,
   segment.mutable_workers()->Add(workers.begin(), workers.end());
   segment.mutable_steps()->Add(steps.begin(), steps.end());
   const uint64_t of_clock = BatchesOfClock(segment);
-  // The first of the members with the most steps gets the most batches.
+  // The first of the members with the most steps gets the most batches. But of fewer batches than
+  // members it may get none, and others one.
   const auto rank =
       static_cast<int>(steps.empty() ? 0 : std::ranges::max_element(steps) - steps.begin());
   const uint32_t clocks = ClockBudget(StepsOf(segment, rank));
@@ -173,7 +174,7 @@ std::optional<Segment> DataLedger::Deal(const std::vector<uint32_t>& workers,
 
   segment.set_first_step(position_.steps);
   position_.clock += segment.clocks();
-  position_.steps += BatchesOf(segment, rank);
+  position_.steps += std::max<uint64_t>(BatchesOf(segment, rank), 1);
   segment.set_ends_epoch(position_.remaining.empty() || Finished());
   *segments_[segment.id()].mutable_segment() = segment;
   return segment;

@@ -135,12 +135,14 @@ std::string WhereRecordIs(const std::string& server_dir) {
       EtcdFolder(server_dir), ", and say  ps-run --resume ", run.string());
 }
 
-absl::Status NoCoordinator(const std::string& server_dir, const std::string& checkpoint_dir) {
-  const auto checkpoints = FolderIds(checkpoint_dir, "checkpoint");
+absl::Status NoCoordinator(int64_t revision, const std::string& server_dir) {
+  const auto checkpoints = FolderIds(server_dir, "checkpoint");
   const bool any = checkpoints.ok() && !checkpoints->empty();
-  if (!any && !AnyShardHasImage(JournalFolder(server_dir, ""))) {
-    return absl::NotFoundError(
-        "training had not begun, so there is nothing to go on from: start the run again");
+  // The shards have their first images before the record has its plan.
+  if (revision != 0 || (!any && !AnyShardHasImage(JournalFolder(server_dir, "")))) {
+    return NotFoundError(
+        "training had not begun, so there is nothing to go on from: ",
+        any ? "go on from the last checkpoint with ps-run --resume" : "start the run again");
   }
   if (const auto server = LoadServerRecord(server_dir); server.ok() && !server->keeps_run()) {
     return FailedPreconditionError(

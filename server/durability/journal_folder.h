@@ -1,6 +1,7 @@
 // The places of a server's journals in its folder.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -40,8 +41,8 @@ bool HasEtcdData(const std::string& server_dir);
 // goes on.
 std::string WhereRecordIs(const std::string& server_dir);
 // Why there is no record of the coordinator. NOT_FOUND: training had not begun. DATA_LOSS: training
-// had begun, and the record is gone. FAILED_PRECONDITION: it is in an etcd. `checkpoint_dir`: the
-// folder of the run's checkpoints.
-absl::Status NoCoordinator(const std::string& server_dir, const std::string& checkpoint_dir);
+// had begun, and the record is gone. FAILED_PRECONDITION: it is in an etcd. `revision`: of the
+// run's record, which has no plan; 0: there is no record.
+absl::Status NoCoordinator(int64_t revision, const std::string& server_dir);
 
 }  // namespace psgd

@@ -47,9 +47,9 @@ class StartServerTest(unittest.TestCase):
         self.addCleanup(process.terminate if "--crash-only" in words else process.kill)
         return process
 
-    def start(self, config, *words):
+    def start(self, config, *words, options=()):
         """The server, and where it is once it is ready."""
-        server = self.spawn(DEPLOY / "start-server.sh", *words, self.run_dir, config, "--bind", "127.0.0.1", "--port=0", "--json", "--quiet")
+        server = self.spawn(DEPLOY / "start-server.sh", *words, self.run_dir, config, "--bind", "127.0.0.1", "--port=0", "--json", "--quiet", *options)
         line = server.stdout.readline()
         return server, json.loads(line) if line else None
 
@@ -155,6 +155,25 @@ class StartServerTest(unittest.TestCase):
             self.kill(server)
             self.run_dir.rename(self.folder / acknowledge)
         self.assertEqual(sorted(folder.name for folder in self.folder.glob("run.before-*")), [f"run.before-{i}" for i in range(1, 5)])
+
+    def test_it_goes_on_though_it_died_before_training_began(self):
+        """The shards have images then, and the run's record has no plan."""
+        config = self.config(epochs=100000)
+        dies = ["--failpoint", "image-recorded"]
+        server, at = self.start(config, options=dies)
+        self.worker(at)
+        self.assertEqual(server.wait(60), -signal.SIGKILL)
+        server, at = self.start(config)
+        self.assertIn("starts anew", self.log())
+        worker = self.worker(at)
+        self.await_steps(at)
+        server.send_signal(signal.SIGTERM)
+        self.assertEqual((server.wait(60), worker.wait(60)), (3, 0), self.log())
+        server, _ = self.start(config, options=dies)  # from its checkpoint
+        self.assertEqual(server.wait(60), -signal.SIGKILL)
+        server, at = self.start(config)  # from the same checkpoint
+        self.worker(at)
+        self.assertGreater(self.await_steps(at), 0)
 
     def test_a_finished_run_is_not_repeated(self):
         config = self.config(epochs=2)

@@ -316,6 +316,14 @@ TEST_F(VerifyReportTest, ARunThatHadNotBegunHasNothingThatIsDamaged) {
   Verify();
   EXPECT_EQ(json_["journal"].size(), 0u);
   EXPECT_FALSE(absl::IsDataLoss(status_)) << status_;
+  // The server died between the shards' first images and the run's plan.
+  MakeShard(0);
+  RunRecord record = RecordOf({1});
+  record.set_has_plan(false);
+  Save(record);
+  Verify();
+  EXPECT_EQ(json_["journal"].size(), 0u);
+  EXPECT_FALSE(absl::IsDataLoss(status_)) << status_;
 }
 
 TEST_F(VerifyReportTest, MixedUpShardsAreDamage) {

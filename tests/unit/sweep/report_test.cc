@@ -193,7 +193,7 @@ TEST_F(ReportTest, RunsAreComparedByAnyMeasureThatIsAskedFor) {
   ASSERT_TRUE(by_mae.ok()) << by_mae.status();
   EXPECT_STREQ(by_mae->metric.name, "mae");
   EXPECT_TRUE(by_mae->metric.smaller_is_better);
-  for (const char* error : {"wer", "val_loss", "top1_error"}) {
+  for (const char* error : {"wer", "val_loss", "top1_error", "val_rmse", "perplexity"}) {
     EXPECT_TRUE(MetricOfMeasure(error)->smaller_is_better) << error;
   }
   for (const char* success : {"bleu", "iou", "transfer"}) {

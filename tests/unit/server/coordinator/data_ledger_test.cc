@@ -158,6 +158,19 @@ TEST(DataLedger, TheStepLimitCountsTheStepsOfTheWorkerWithMost) {
   EXPECT_LT(steps, 90u + 40);
 }
 
+// The only batch of an epoch goes to the first worker, though the other one has more steps.
+TEST(DataLedger, TheStepLimitHoldsForEpochsOfOneBatch) {
+  DataLedger ledger({.epochs = 100, .batches_per_epoch = 1, .segment_clocks = 4, .max_steps = 3});
+  for (uint64_t steps = 0; steps < 3; ++steps) {
+    const auto segment = ledger.Deal({0, 1}, {1, 4});
+    ASSERT_TRUE(segment.has_value());
+    EXPECT_EQ(segment->first_step(), steps);
+    EXPECT_EQ(ShareOf(*segment, 0).batches_size(), 1);
+    EXPECT_EQ(ShareOf(*segment, 1).batches_size(), 0);
+  }
+  EXPECT_TRUE(ledger.Finished());
+}
+
 TEST(DataLedger, WhatADeadWorkerDidNotDoIsDealtAgain) {
   for (uint64_t done = 0; done <= 4; ++done) {
     DataLedger ledger({.epochs = 1, .batches_per_epoch = 20, .segment_clocks = 4});
