@@ -149,7 +149,8 @@ absl::StatusOr<int64_t> RocksRunStore::Write(int64_t revision, const RunRecord& 
   put(kRecordKey, WithRevision(revision + 1, next));
   if (plan != nullptr) put(kPlanKey, plan->SerializeAsString());
   rocksdb::WriteOptions options;
-  options.sync = sync_;
+  // A record without a plan says that training had not begun, also after a power loss.
+  options.sync = sync_ || plan != nullptr;
   const absl::Status written = FromRocks(db_->Write(options, &batch), folder_);
   if (written.ok()) return revision + 1;
   db_.reset();
