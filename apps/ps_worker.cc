@@ -261,7 +261,8 @@ int ps_worker_main(int argc, char** argv) {
                  "On GPUs, the file that remembers which of cuDNN's engines is the fastest for "
                  "each convolution, so that it is measured once; none: each start measures. "
                  "Default: ~/.cache/psgd/cudnn-engines");
-  app.add_option("--name", arguments.name, "Name of this worker, which no other has: a new process takes the place of one "
+  app.add_option("--name", arguments.name,
+                 "Name of this worker, which no other has: a new process takes the place of one "
                  "that died; default: HOST-PID");
   AddTlsOptions(app, arguments.tls, "worker");
   auto* with_server =

@@ -197,12 +197,9 @@ absl::StatusOr<std::shared_ptr<RunStore>> NewStore(const Arguments& arguments,
 }
 
 // Removes the journal of a resumed run, because the checkpoint has all that counts.
+// A server that dies meanwhile leaves the whole journal or none.
 absl::Status ForgetJournal(const std::string& server_dir) {
-  std::error_code failed;
-  const std::string folder = JournalFolder(server_dir, "");
-  std::filesystem::remove_all(folder, failed);
-  if (failed) return FileError("remove", folder, failed.value());
-  return absl::OkStatus();
+  return DiscardFolder(server_dir + "/journal");
 }
 
 absl::Status BeginRun(const Arguments& arguments, ServerStart* start) {

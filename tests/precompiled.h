@@ -1,4 +1,5 @@
-// What every test includes, compiled once: nothing that we write, or its change would rebuild all tests.
+// What every test includes, compiled once: nothing that we write, or its change would rebuild all
+// tests.
 #pragma once
 
 #include <gmock/gmock.h>

@@ -9,7 +9,10 @@ def server() -> str:
 
 
 def name() -> str:
-    return os.environ.get("PSGD_NAME", "")
+    """Of this worker; empty: made of host and process. The processes that torchrun starts are a worker each."""
+    given, rank = os.environ.get("PSGD_NAME", ""), os.environ.get("LOCAL_RANK", "")
+    several = os.environ.get("LOCAL_WORLD_SIZE", "1") != "1"
+    return f"{given}-{rank}" if given and rank and several else given
 
 
 def worker() -> str:

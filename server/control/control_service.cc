@@ -85,6 +85,8 @@ class Adapter final : public Control::Service {
     }
     const absl::Status allowed = Check(*server, context, call, request);
     if (!allowed.ok()) return ToGrpc(allowed);
+    // A dead process that asked to join must not take the place of its successor.
+    if (context.IsCancelled()) return grpc::Status::CANCELLED;
     absl::StatusOr<ReplyTo<Request>> result = server->Call(request);
     if (!result.ok()) return ToGrpc(result.status());
     *reply = *std::move(result);

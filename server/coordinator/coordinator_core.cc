@@ -107,8 +107,9 @@ absl::StatusOr<JoinReply> CoordinatorCore::Join(const JoinRequest& request, Time
     const MemberState* const earlier =
         request.replaces() ? members_.LiveNamed(request.name()) : nullptr;
     if (earlier != nullptr) {
-      wanted = earlier->record.key().worker();
-      Lose(*wanted, "failed: a new process has its name, and takes its place", effects);
+      const uint32_t place = earlier->record.key().worker();
+      Lose(place, "failed: a new process has its name, and takes its place", effects);
+      if (!wanted) wanted = place;
     }
     MemberState& member = members_.Join(request.name(), request.device(), now, wanted);
     member.record.set_attempt(request.attempt());
@@ -221,6 +222,7 @@ absl::Status CoordinatorCore::Leave(const LeaveRequest& request, Time now, Effec
   } else {
     Remove(worker, note, effects);
   }
+  TellIfNoneIsLeft(effects);
   return absl::OkStatus();
 }
 
@@ -260,6 +262,9 @@ void CoordinatorCore::Remove(uint32_t worker, const std::string& note, Effects* 
   effects->commands.push_back(RemoveWorker{key});
   effects->news.push_back(absl::StrCat(NameOf(*member), " is out: ", note));
   CountGone(*members_.Find(worker), before_checkpoint, effects);
+}
+
+void CoordinatorCore::TellIfNoneIsLeft(Effects* effects) const {
   if (run_.trains() && members_.Ready().empty() && !run_.draining()) {
     effects->news.push_back(
         "no worker is left; the run waits: start ps-worker again, or stop the server");
@@ -279,6 +284,7 @@ void CoordinatorCore::Quarantine(const QuarantinedWorker& worker, Effects* effec
     Drain(alone, effects);
   }
   Lose(number, absl::StrCat("quarantined: ", worker.why), effects);
+  TellIfNoneIsLeft(effects);
 }
 
 void CoordinatorCore::Tick(Time now, Effects* effects) {
@@ -289,6 +295,7 @@ void CoordinatorCore::Tick(Time now, Effects* effects) {
                       " s (cluster.lease); it was killed, or its host or network is down; the "
                       "others go on, and a new ps-worker may take its place"),
          effects);
+    TellIfNoneIsLeft(effects);
   }
   // No worker is left to finish a drain, and none is needed: the shards make the last checkpoint by
   // themselves.

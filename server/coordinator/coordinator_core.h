@@ -141,6 +141,7 @@ class CoordinatorCore {
   // Removes a worker that did not say good-bye.
   void Lose(uint32_t worker, const std::string& note, Effects* effects);
   void Remove(uint32_t worker, const std::string& note, Effects* effects);
+  void TellIfNoneIsLeft(Effects* effects) const;
   // Returns the worker's undone batches to the ledger.
   void GiveBack(uint32_t worker, uint64_t clock);
   // `norm`: of the worker's residual.

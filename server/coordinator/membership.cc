@@ -96,9 +96,9 @@ absl::StatusOr<MemberState*> Membership::Touch(const WorkerKey& key, Time now) {
   PassTime(now);
   MemberState* member = Find(key.worker());
   if (member == nullptr || key.incarnation() > member->record.key().incarnation()) {
-    return NotFoundError(
+    return absl::PermissionDeniedError(absl::StrCat(
         "worker ", key.worker(), " (incarnation ", key.incarnation(),
-        ") never joined this run; the server was probably restarted: start the worker again");
+        ") never joined this run; the server was probably restarted: start the worker again"));
   }
   if (key.incarnation() < member->record.key().incarnation()) {
     return absl::PermissionDeniedError(

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -9,6 +10,7 @@
 #include "absl/strings/strip.h"
 #include "common/files.h"
 #include "server/durability/checkpoint_files.h"
+#include "server/durability/rocks_journal.h"
 #include "server/durability/server_record.h"
 
 namespace psgd {
@@ -19,13 +21,27 @@ bool HasImage(const std::string& shard_folder) {
   return images.ok() && !images->empty();
 }
 
-bool AnyShardHasImage(const std::string& folder) {
+// Folders of shards that have an image, by shard.
+std::map<uint32_t, std::string> ShardsWithImage(const std::string& folder) {
+  std::map<uint32_t, std::string> shards;
   std::error_code failed;
   std::filesystem::directory_iterator at(folder, failed);
   for (; !failed && at != std::filesystem::directory_iterator(); at.increment(failed)) {
-    if (HasImage(at->path().string())) return true;
+    absl::string_view name(at->path().filename().native());
+    uint32_t shard = 0;
+    if (!absl::ConsumePrefix(&name, "shard-") || !absl::SimpleAtoi(name, &shard)) continue;
+    if (HasImage(at->path().string())) shards[shard] = at->path().string();
   }
-  return false;
+  return shards;
+}
+
+// Whether a worker has trained with the shard, as far as its journal can be read.
+bool HasTrained(uint32_t shard, const std::string& folder) {
+  const JournalReport report = RocksJournal::Check({.folder = folder, .shard = shard});
+  if (!report.recovers) return !report.empty && !report.unfinished;
+  return std::ranges::any_of(report.clocks, [](const MemberClock& member) {
+    return member.clock() > 0 || member.pushed() > 0;
+  });
 }
 
 }  // namespace
@@ -138,8 +154,14 @@ std::string WhereRecordIs(const std::string& server_dir) {
 absl::Status NoCoordinator(int64_t revision, const std::string& server_dir) {
   const auto checkpoints = FolderIds(server_dir, "checkpoint");
   const bool any = checkpoints.ok() && !checkpoints->empty();
-  // The shards have their first images before the record has its plan.
-  if (revision != 0 || (!any && !AnyShardHasImage(JournalFolder(server_dir, "")))) {
+  const auto shards = ShardsWithImage(JournalFolder(server_dir, ""));
+  // The shards have their first images before the record has its plan. But a record whose end is
+  // cut off may also lack the plan.
+  const bool begun =
+      revision == 0 ? any || !shards.empty() : std::ranges::any_of(shards, [](const auto& shard) {
+        return HasTrained(shard.first, shard.second);
+      });
+  if (!begun) {
     return NotFoundError(
         "training had not begun, so there is nothing to go on from: ",
         any ? "go on from the last checkpoint with ps-run --resume" : "start the run again");
@@ -151,7 +173,9 @@ absl::Status NoCoordinator(int64_t revision, const std::string& server_dir) {
   }
   return DataLossError(JournalFolder(server_dir, "coordinator"),
                        " holds no record of the coordinator, and training had begun: ",
-                       any ? "the run has checkpoints" : "its shards have images",
+                       revision != 0 ? "its shards have updates"
+                       : any         ? "the run has checkpoints"
+                                     : "its shards have images",
                        ". Was it deleted, or left out when the run directory was copied? Copy it "
                        "from where the rest is from, or ",
                        any ? "go on from the last checkpoint with ps-run --resume"

@@ -13,7 +13,7 @@ namespace psgd::sim {
 namespace {
 constexpr Duration kWorkerTick = std::chrono::milliseconds(10);
 constexpr Duration kFastest = std::chrono::milliseconds(1);
-constexpr uint32_t kNames = 4;  // as many as the processes of a run's beginning
+constexpr uint32_t kNames = 4;       // as many as the processes of a run's beginning
 constexpr double kFullQueue = 0.02;  // how often the transport takes nothing
 }  // namespace
 

@@ -453,8 +453,7 @@ std::string Soak::Train() {
     }
     failed = GoesOn() ? Kill() : "training stands still";
     if (!failed.empty()) {
-      for (const Worker& worker : workers_)
-        absl::StrAppend(&failed, "\n", worker.process->Err());
+      for (const Worker& worker : workers_) absl::StrAppend(&failed, "\n", worker.process->Err());
       for (const Server& server : servers_) absl::StrAppend(&failed, "\n", server.process->Err());
       return absl::StrCat("after ", kill, " kills: ", failed);
     }

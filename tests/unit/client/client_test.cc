@@ -23,9 +23,9 @@ using testing::HasSubstr;
 constexpr size_t kElements = 1000;
 constexpr uint64_t kSamples = 40;  // ten batches of four
 
-psgd_client Joined(const SmallServer& server, float first = 1) {
+psgd_client Joined(const SmallServer& server, float first = 1, const char* name = nullptr) {
   const std::string address = server.address();
-  psgd_join_options options{.size = sizeof options, .server = address.c_str()};
+  psgd_join_options options{.size = sizeof options, .server = address.c_str(), .name = name};
   psgd_client client = 0;
   EXPECT_EQ(psgd_join(&options, &client), PSGD_OK) << psgd_last_error();
   const int64_t shape[] = {kElements / 10, 10};
@@ -69,6 +69,25 @@ TEST(Client, ACommitThatFailedCanBeRepeated) {
   EXPECT_EQ(share.batches, 10u);
   EXPECT_EQ(share.ranks, 1u);
   EXPECT_EQ(psgd_leave(client, 0, nullptr), PSGD_OK) << psgd_last_error();
+}
+
+uint32_t NumberOf(psgd_client client) {
+  psgd_run run{.size = sizeof run};
+  EXPECT_EQ(psgd_get_run(client, &run), PSGD_OK) << psgd_last_error();
+  return run.worker;
+}
+
+TEST(Client, ANewProcessOfTheSameNameTakesThePlaceOfTheEarlierOne) {
+  SmallServer server("", 2);
+  const psgd_client earlier = Joined(server, 1, "one"), heir = Joined(server, 1, "one");
+  const psgd_client nameless = Joined(server), other = Joined(server);
+  EXPECT_EQ(NumberOf(heir), NumberOf(earlier));
+  EXPECT_EQ(NumberOf(nameless), 1u);
+  EXPECT_EQ(NumberOf(other), 2u);
+  EXPECT_EQ(psgd_commit(earlier, kSamples, 1), PSGD_REFUSED);
+  EXPECT_THAT(psgd_last_error(), HasSubstr("was replaced"));
+  for (const psgd_client client : {earlier, heir, nameless, other})
+    (void)psgd_leave(client, 0, nullptr);
 }
 
 // Another leader of the run does not know who was asked for the first weights.

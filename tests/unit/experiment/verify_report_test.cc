@@ -324,6 +324,13 @@ TEST_F(VerifyReportTest, ARunThatHadNotBegunHasNothingThatIsDamaged) {
   Verify();
   EXPECT_EQ(json_["journal"].size(), 0u);
   EXPECT_FALSE(absl::IsDataLoss(status_)) << status_;
+  // A worker has trained, so the plan was there: the record's end is cut off.
+  fs::remove_all(Journal("shard-0"));
+  MakeSmallJournal({Journal("shard-0"), 0}, /*a_worker_pushed=*/true);
+  Verify();
+  EXPECT_EQ(StateOf("coordinator"), "damaged");
+  EXPECT_EQ(status_.code(), absl::StatusCode::kDataLoss) << status_;
+  EXPECT_THAT(text_, HasSubstr("its shards have updates"));
 }
 
 TEST_F(VerifyReportTest, MixedUpShardsAreDamage) {

@@ -90,7 +90,7 @@ TEST(Membership, TouchSaysWhoMayStillSpeak) {
   WorkerKey stranger;
   stranger.set_worker(9);
   stranger.set_incarnation(1);
-  EXPECT_TRUE(absl::IsNotFound(members.Touch(stranger, kStart).status()));
+  EXPECT_TRUE(absl::IsPermissionDenied(members.Touch(stranger, kStart).status()));
   WorkerKey later = old;
   later.set_incarnation(5);
   EXPECT_THAT(MessageOf(members.Touch(later, kStart).status()), HasSubstr("never joined"));
