@@ -6,7 +6,7 @@
     sudo bench/slow_link.py --nets vgg11 --links 100mbit,1gbit,unlimited --json > rows.json
     sudo bench/slow_link.py --torch --nets resnet18          # PyTorch computes on both sides
     sudo bench/slow_link.py --nets mlp --links 'unlimited,10mbit 50ms' --seconds 60 \\
-        --only 'psgd 128 local' --only 'DDP powersgd'        # 50 ms more each way
+        --only 'psgd 128 local' --only 'DDP powersgd'        # 50 ms more in each link, one way
     sudo bench/slow_link.py --nets mlp --links 'unlimited,10mbit 50ms' --seconds 120 --servers workers \\
         --only 'psgd 512 local' --only 'DDP powersgd'        # whether local steps hide such a link
 

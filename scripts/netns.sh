@@ -3,7 +3,8 @@
 # asked for. For seeing what a slow network does, and for tests. Needs root, iproute2 and the kernel's
 # tbf queue (a container needs CAP_NET_ADMIN). Without the kernel's netem queue netns_delay.py delays.
 #
-#   scripts/netns.sh up 3 100mbit [10ms]   hosts 1 to 3, 10.77.0.1 to 10.77.0.3; delay: each way
+#   scripts/netns.sh up 3 100mbit [10ms]   hosts 1 to 3, 10.77.0.1 to 10.77.0.3; the delay is of one link,
+#                                          one way: a round trip between two hosts takes 4 of them
 #   scripts/netns.sh up 3                  links as fast as the machine
 #   scripts/netns.sh run 2 ps-worker --cpu --server 10.77.0.1:7070
 #   scripts/netns.sh run-fast 2 COMMAND    COMMAND sees an InfiniBand port that is up

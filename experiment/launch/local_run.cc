@@ -96,6 +96,7 @@ absl::Status LocalRun::Run() {
                    options_.credentials ? " --tls-dir " : "", launch.tls_dir));
   if (cluster_->goes_on()) display_.Note("the run goes on where its journals end");
   absl::Status status = StartServers();
+  if (status.ok() && cluster_->goes_on()) DismissEarlierWorkers();
   if (status.ok()) status = StartWorkers();
   if (status.ok()) status = Supervise();
   display_.Clear();
@@ -118,8 +119,29 @@ bool LocalRun::HadNothingToDo() const {
   return summary.ok() && summary->steps == *finished_steps_;
 }
 
+// They ended with the earlier ps-run. The servers need not wait until their leases expire, and
+// StartWorkers sees when a worker of this ps-run has joined.
+void LocalRun::DismissEarlierWorkers() {
+  if (!Ask()) return;
+  for (const WorkerStatus& worker : status_.workers()) {
+    for (int w = 0; w < options_.config.cluster().workers(); ++w) {
+      if (worker.live() && worker.name() == absl::StrCat("worker-", w))
+        Dismiss(worker, "the ps-run that ran it has ended");
+    }
+  }
+}
+
+void LocalRun::Dismiss(const WorkerStatus& worker, const std::string& reason) {
+  LeaveRequest leave;
+  *leave.mutable_key() = worker.key();
+  leave.set_reason(reason);
+  leave.set_failed(true);
+  (void)client_->Leave(leave);
+}
+
 absl::Status LocalRun::StartWorkers() {
-  for (int w = 0; w < options_.config.cluster().workers(); ++w) {
+  const auto all = static_cast<size_t>(options_.config.cluster().workers());
+  while (cluster_->workers().size() < all && drain_reason_.empty()) {
     PSGD_RETURN_IF_ERROR(cluster_->StartWorker());
     // A program may take long until it joins.
     if (!options_.launch.command.empty()) continue;
@@ -142,6 +164,7 @@ absl::Status LocalRun::Supervise() {
     }
     if (!MayRecover()) return ServerEnded();
     PSGD_RETURN_IF_ERROR(RecoverServer());
+    PSGD_RETURN_IF_ERROR(StartWorkers());
   }
 }
 
@@ -330,11 +353,7 @@ void LocalRun::BuryWorker(const ChildProcess& worker, bool state_known) {
   for (const WorkerStatus& member : status_.workers()) {
     if (member.name() != worker.name() || !member.live()) continue;
     // The server then need not wait until the worker's lease expires.
-    LeaveRequest leave;
-    *leave.mutable_key() = member.key();
-    leave.set_reason(absl::StrCat("its process ", worker.HowItEnded()));
-    leave.set_failed(true);
-    (void)client_->Leave(leave);
+    Dismiss(member, absl::StrCat("its process ", worker.HowItEnded()));
   }
   if (worker.exit_code() == kExitStopped && options_.launch.command.empty()) {
     display_.Note(absl::StrCat(worker.name(), " left as it was asked to; the others go on"));

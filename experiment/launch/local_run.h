@@ -53,6 +53,9 @@ class LocalRun {
   static constexpr int kMostRecoveries = 3;  // fruitless recoveries in a row
 
   absl::Status StartWorkers();
+  // Removes the workers of the earlier ps-run from a run that goes on where its journals end.
+  void DismissEarlierWorkers();
+  void Dismiss(const WorkerStatus& worker, const std::string& reason);
   absl::Status Supervise();
   // Checks everything once. An error ends the run at once.
   absl::Status Look();

@@ -127,9 +127,11 @@ class MeaningTest(unittest.TestCase):
         first = f"{self.servers['metadata']['name']}-0.{self.service['metadata']['name']}"
         self.assertEqual(self.server_of_workers(), f"{first}:{ports['control']}")
         self.assertEqual(value_of(server["command"], "--advertise"), f"$(POD_NAME).{self.service['metadata']['name']}")
-        self.assertEqual(value_of(self.container("Job")["command"], "--name"), "worker-$(INDEX)")
-        for kind, variable in (("StatefulSet", "POD_NAME"), ("Job", "INDEX")):
-            self.assertIn(variable, [each["name"] for each in self.container(kind)["env"]])
+        given = {kind: [each["name"] for each in self.container(kind)["env"]] for kind in self.pods}
+        self.assertIn("POD_NAME", given["StatefulSet"])
+        name = value_of(self.container("Job")["command"], "--name")
+        self.assertEqual(name, "worker-$(INDEX)" if "ps-worker" in self.container("Job")["command"] else None)
+        self.assertIn("INDEX" if name else "PSGD_NAME", given["Job"])
 
     def test_labels_select_what_they_should(self):
         labels = {kind: pod["metadata"]["labels"] for kind, pod in self.pods.items()}

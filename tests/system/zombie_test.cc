@@ -92,7 +92,8 @@ TEST_F(Zombie, AWorkerThatWasStoppedIsOutAndChangesNothing) {
 
 // As systemd starts a worker again that died: the run does not wait for its lease.
 TEST_F(Zombie, AProcessOfTheSameNameTakesItsPlaceAtOnce) {
-  const auto server = Server("run", {"train.epochs=100000", "cluster.lease=10min"});
+  const auto server =
+      Server("run", {"train.epochs=100000", "cluster.lease=10min", "cluster.deadline=20min"});
   const std::string address = ServerOf(*server);
   const std::vector<std::string> named = {"ps-worker", "--cpu",  "--server",
                                           address,     "--name", "second"};
