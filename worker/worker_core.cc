@@ -68,13 +68,20 @@ void WorkerCore::CarryOutAnswer(Time now) {
   }
   if (leaves() && segment_ == 0) return LeaveNow();
   // With a residual it stays: the next segment, or the run's last checkpoint, takes that.
-  if (ask_at_once_) return Ask();
-  task_ = task::Pause{Milliseconds(answer_.wait_ms()), answer_.reason(), leaves()};
+  if (ask_at_once_) {
+    waits_since_ = Time::max();
+    return Ask();
+  }
+  waits_since_ = std::min(waits_since_, now);
+  const Duration pause = std::max(Milliseconds(answer_.wait_ms()),
+                                  std::min(kLongestPause, (now - waits_since_) / kOfTheWait));
+  task_ = task::Pause{pause, answer_.reason(), leaves()};
 }
 
 void WorkerCore::LeaveNow() { task_ = task::Leave{task::Leave::kAskedWhileWaiting, {}}; }
 
 void WorkerCore::Begin(const Segment& segment) {
+  waits_since_ = Time::max();
   segment_ = segment.id();
   first_clock_ = clock_ = segment.first_clock();
   clocks_ = segment.clocks();

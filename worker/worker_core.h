@@ -144,6 +144,11 @@ class WorkerCore {
   bool pulled_ahead() const { return pulled_ahead_; }
 
  private:
+  // A worker that waits long asks less often, so that it costs little. A pause is at most this part
+  // of the wait, unless the coordinator wants a longer one.
+  static constexpr int kOfTheWait = 20;
+  static constexpr Duration kLongestPause = std::chrono::milliseconds(500);
+
   // What follows the present task, an Await or a Report.
   enum class Then {
     kAsk,
@@ -182,8 +187,9 @@ class WorkerCore {
   WorkerTask task_;
   Then then_ = Then::kAsk;
 
-  NextSegmentReply answer_;   // of the coordinator; `evaluate` is cleared once that is done
-  bool ask_at_once_ = false;  // the worker did something for the answer, so it does not pause
+  Time waits_since_ = Time::max();  // since then it was told to wait
+  NextSegmentReply answer_;         // of the coordinator; `evaluate` is cleared once that is done
+  bool ask_at_once_ = false;        // the worker did something for the answer, so it does not pause
   // A heartbeat was answered since the last step or answer, so drain_ is what the run does now.
   bool drain_is_fresh_ = false;
 

@@ -225,6 +225,32 @@ TEST_F(WorkerCoreTest, StateIsSavedAndWeightsAreEvaluatedBeforeTheNextSegment) {
   EXPECT_EQ(Expect<task::Leave>(*core_).reason, "every epoch is done");
 }
 
+TEST_F(WorkerCoreTest, AWorkerThatWaitsLongAsksLessOften) {
+  NextSegmentReply wait;
+  wait.set_wait_ms(100);
+  const auto pause = [&] {
+    Answer(wait);
+    const Duration duration = Expect<task::Pause>(*core_).duration;
+    now_ += duration;
+    Do<task::Pause>();
+    return duration;
+  };
+  EXPECT_EQ(pause(), Milliseconds(100));
+  EXPECT_EQ(pause(), Milliseconds(100));
+  now_ += std::chrono::seconds(5);
+  EXPECT_EQ(pause(), Milliseconds(5200) / 20);
+  now_ += std::chrono::minutes(1);
+  EXPECT_EQ(pause(), Milliseconds(500));
+  wait.set_wait_ms(1000);  // the coordinator wants a longer one
+  EXPECT_EQ(pause(), Milliseconds(1000));
+  Answer(Run(1, 0, 1, 1));
+  Do<task::BeginSegment>();
+  Step(1);
+  FinishSegment(1);
+  wait.set_wait_ms(100);
+  EXPECT_EQ(pause(), Milliseconds(100));
+}
+
 TEST_F(WorkerCoreTest, SavedStateIsLoadedOnceBeforeTheFirstStep) {
   NextSegmentReply run = Run(1, 0, 1, 1);
   run.set_load_state(true);
