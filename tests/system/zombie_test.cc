@@ -29,6 +29,22 @@ class Zombie : public RunTest {
     const Json status = StatusOf(server);
     return status.is_object() ? std::stoull(status["clock"].get<std::string>()) : 0;
   }
+  static void ExpectTrains(const std::string& server) {
+    const uint64_t clock = Clock(server);
+    EXPECT_TRUE(Eventually([&] { return Clock(server) > clock + 50; })) << "training stands still";
+  }
+  // Ends the run.
+  static void ExpectGoesOnWithout(Process& zombie, Process& server, const std::string& address) {
+    ExpectTrains(address);
+    zombie.Signal(SIGCONT);
+    const Ended out = zombie.Wait();
+    EXPECT_EQ(out.code, 1) << out.err;
+    EXPECT_THAT(out.err,
+                AnyOf(HasSubstr("was replaced by incarnation"), HasSubstr("refuses this worker")));
+    ExpectTrains(address);
+    server.Signal(SIGTERM);
+    EXPECT_EQ(server.Wait().code, 3) << server.Err();
+  }
 };
 
 // A stopped server hears nobody. That is no silence of its workers.
@@ -72,17 +88,7 @@ TEST_F(Zombie, AWorkerThatWasStoppedIsOutAndChangesNothing) {
       const std::string said = server->Err();
       return said.find("joined", said.find("not heard of")) != std::string::npos;
     }));
-    const uint64_t clock = Clock(address);
-    EXPECT_TRUE(Eventually([&] { return Clock(address) > clock + 50; })) << "training stands still";
-    zombie.Signal(SIGCONT);
-    const Ended out = zombie.Wait();
-    EXPECT_EQ(out.code, 1) << out.err;
-    EXPECT_THAT(out.err,
-                AnyOf(HasSubstr("was replaced by incarnation"), HasSubstr("refuses this worker")));
-    const uint64_t after = Clock(address);
-    EXPECT_TRUE(Eventually([&] { return Clock(address) > after + 50; })) << "training stands still";
-    server->Signal(SIGTERM);
-    EXPECT_EQ(server->Wait().code, 3) << server->Err();
+    ExpectGoesOnWithout(zombie, *server, address);
     EXPECT_EQ(one.Wait().code, 0) << one.Err();
     EXPECT_EQ(heir.Wait().code, 0) << heir.Err();
     EXPECT_GT(Summary(name)["batches_repeated"].get<uint64_t>(), 0u);
@@ -103,15 +109,7 @@ TEST_F(Zombie, AProcessOfTheSameNameTakesItsPlaceAtOnce) {
   zombie.Signal(SIGSTOP);
   Process heir(named);
   ASSERT_TRUE(server->WaitFor("takes its place")) << server->Err();
-  const uint64_t clock = Clock(address);
-  EXPECT_TRUE(Eventually([&] { return Clock(address) > clock + 50; })) << "training stands still";
-  zombie.Signal(SIGCONT);
-  const Ended out = zombie.Wait();
-  EXPECT_EQ(out.code, 1) << out.err;
-  EXPECT_THAT(out.err,
-              AnyOf(HasSubstr("was replaced by incarnation"), HasSubstr("refuses this worker")));
-  server->Signal(SIGTERM);
-  EXPECT_EQ(server->Wait().code, 3) << server->Err();
+  ExpectGoesOnWithout(zombie, *server, address);
   EXPECT_EQ(one.Wait().code, 0) << one.Err();
   EXPECT_EQ(heir.Wait().code, 0) << heir.Err();
 }
