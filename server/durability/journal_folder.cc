@@ -21,22 +21,25 @@ bool HasImage(const std::string& shard_folder) {
   return images.ok() && !images->empty();
 }
 
-// Folders of shards that have an image, by shard.
-std::map<uint32_t, std::string> ShardsWithImage(const std::string& folder) {
-  std::map<uint32_t, std::string> shards;
+// The folders that have an image, also those that lie aside, and their shards.
+std::map<std::string, uint32_t> ShardsWithImage(const std::string& folder) {
+  std::map<std::string, uint32_t> shards;
   std::error_code failed;
   std::filesystem::directory_iterator at(folder, failed);
   for (; !failed && at != std::filesystem::directory_iterator(); at.increment(failed)) {
-    absl::string_view name(at->path().filename().native());
+    if (!HasImage(at->path().string())) continue;
+    absl::string_view number(at->path().filename().native());
+    absl::ConsumePrefix(&number, "shard-");
+    absl::ConsumeSuffix(&number, kAsideSuffix);
     uint32_t shard = 0;
-    if (!absl::ConsumePrefix(&name, "shard-") || !absl::SimpleAtoi(name, &shard)) continue;
-    if (HasImage(at->path().string())) shards[shard] = at->path().string();
+    (void)absl::SimpleAtoi(number, &shard);  // a check of another shard's journal finds damage
+    shards[at->path().string()] = shard;
   }
   return shards;
 }
 
 // Whether a worker has trained with the shard, as far as its journal can be read.
-bool HasTrained(uint32_t shard, const std::string& folder) {
+bool HasTrained(const std::string& folder, uint32_t shard) {
   const JournalReport report = RocksJournal::Check({.folder = folder, .shard = shard});
   if (!report.recovers) return !report.empty && !report.unfinished;
   return std::ranges::any_of(report.clocks, [](const MemberClock& member) {

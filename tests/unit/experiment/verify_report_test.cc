@@ -12,6 +12,7 @@
 #include "experiment/config/config_yaml.h"
 #include "experiment/record/records.h"
 #include "experiment/record/run_dir.h"
+#include "server/durability/journal_folder.h"
 #include "server/durability/rocks_journal.h"
 #include "server/durability/rocks_run_store.h"
 #include "server/durability/server_record.h"
@@ -306,6 +307,10 @@ TEST_F(VerifyReportTest, ACoordinatorThatIsGoneIsDamage) {
   expect_gone();
   ASSERT_TRUE(RocksRunStore::Create(Journal("coordinator"), false).ok());  // its log is gone
   expect_gone();
+  fs::rename(Journal("shard-0"), Journal("shard-0") + kAsideSuffix);
+  Verify();
+  EXPECT_EQ(status_.code(), absl::StatusCode::kDataLoss) << status_;
+  fs::rename(Journal("shard-0") + kAsideSuffix, Journal("shard-0"));
   fs::create_directories(run_.ServerDir() + "/checkpoint-000000000001");
   Verify();
   EXPECT_THAT(text_, AllOf(HasSubstr("the run has checkpoints"), HasSubstr("ps-run --resume")));
