@@ -153,6 +153,83 @@ void KeepMomentum(float rate, float share, const OptimizerBlock& b) {
   });
 }
 
+void LookAhead(float momentum, const OptimizerBlock& b, float* update) {
+  ForEach(b.size, [&](auto d, size_t i) HWY_ATTR {
+    const auto mu = hn::Set(d, momentum);
+    const auto g = hn::LoadU(d, b.gradient + i);
+    const auto v = hn::Add(hn::Mul(mu, hn::LoadU(d, b.state_in[0] + i)), g);
+    hn::StoreU(v, d, b.state_out[0] + i);
+    hn::StoreU(hn::Add(g, hn::Mul(mu, v)), d, update + i);
+  });
+}
+
+void ShrinkAndMove(float keep, float rate, const float* update, const OptimizerBlock& b) {
+  ForEach(b.size, [&](auto d, size_t i) HWY_ATTR {
+    const auto w = hn::Mul(hn::LoadU(d, b.weights_in + i), hn::Set(d, keep));
+    const auto step = hn::Mul(hn::LoadU(d, update + i), hn::Set(d, rate));
+    hn::StoreU(hn::Sub(w, step), d, b.weights_out + i);
+  });
+}
+
+// Rows [row, row + kRows) of two vectors of columns. The sums stay in registers, and each is added
+// up in the order of `inner`.
+template <int kRows, class D>
+HWY_INLINE void MultiplyRows(D d, const MatrixProduct& p, const float* panel, size_t row,
+                             float* sums) {
+  const size_t lanes = hn::Lanes(d);
+  hn::Vec<D> left[kRows], right[kRows];
+  for (int r = 0; r < kRows; ++r) left[r] = right[r] = hn::Zero(d);
+  const float* a = p.a + row * p.inner;
+  for (size_t i = 0; i < p.inner; ++i) {
+    const auto b_left = hn::LoadU(d, panel + 2 * lanes * i);
+    const auto b_right = hn::LoadU(d, panel + 2 * lanes * i + lanes);
+    for (int r = 0; r < kRows; ++r) {
+      const auto value = hn::Set(d, a[static_cast<size_t>(r) * p.inner + i]);
+      left[r] = hn::Add(left[r], hn::Mul(value, b_left));
+      right[r] = hn::Add(right[r], hn::Mul(value, b_right));
+    }
+  }
+  for (int r = 0; r < kRows; ++r) {
+    hn::StoreU(left[r], d, sums + 2 * lanes * static_cast<size_t>(r));
+    hn::StoreU(right[r], d, sums + 2 * lanes * static_cast<size_t>(r) + lanes);
+  }
+}
+
+// A panel is some columns of b, one row of them behind the other, so that loads are next to each
+// other.
+void Multiply(const MatrixProduct& p, float* panel) {
+  constexpr int kRows = 6;
+  const hn::CappedTag<float, kPanel / 2> d;
+  const size_t width = 2 * hn::Lanes(d);
+  float sums[kRows * kPanel];
+  for (size_t column = 0; column < p.columns; column += width) {
+    const size_t used = std::min(width, p.columns - column);
+    for (size_t i = 0; i < p.inner; ++i) {
+      float* const to = panel + width * i;
+      std::copy_n(p.b + i * p.columns + column, used, to);
+      std::fill(to + used, to + width, 0.0f);
+    }
+    const auto store = [&](size_t row, size_t rows) HWY_ATTR {
+      for (size_t r = 0; r < rows; ++r) {
+        const size_t at = (row + r) * p.columns + column;
+        for (size_t j = 0; j < used; ++j) {
+          const float made = p.scale * sums[width * r + j];
+          p.out[at + j] = p.keep == 0 ? made : made + p.keep * p.old[at + j];
+        }
+      }
+    };
+    size_t row = 0;
+    for (; row + kRows <= p.rows; row += kRows) {
+      MultiplyRows<kRows>(d, p, panel, row, sums);
+      store(row, kRows);
+    }
+    for (; row < p.rows; ++row) {
+      MultiplyRows<1>(d, p, panel, row, sums);
+      store(row, 1);
+    }
+  }
+}
+
 // Four vectors at a time, because each addition waits for the last one to the same sum. Where four
 // vectors are shorter than the sums, several passes follow.
 void Squares(const float* values, size_t size, double* sums) {
@@ -200,9 +277,9 @@ void AddDeltaLoop(const float* delta, const float* in, float* out, size_t size) 
 }
 
 const OptimizerLoops& Loops() {
-  static constexpr OptimizerLoops kLoops = {Sgd,           Momentum,    Nesterov,    Adagrad,
-                                            Adam,          Lars,        LambMoments, LambStep,
-                                            RenewMomentum, KeepMomentum};
+  static constexpr OptimizerLoops kLoops = {
+      Sgd,      Momentum,      Nesterov,     Adagrad,   Adam,          Lars,    LambMoments,
+      LambStep, RenewMomentum, KeepMomentum, LookAhead, ShrinkAndMove, Multiply};
   return kLoops;
 }
 

@@ -18,6 +18,19 @@ struct MomentConstants {
   float inverse_root_correction;  // 1 / sqrt(1 - beta2^t)
 };
 
+// out = scale a b + keep old, of row-major matrices without gaps; a is rows x inner, b inner x
+// columns. `out` overlaps no input. If keep is 0, `old` is not read.
+struct MatrixProduct {
+  size_t rows, columns, inner;
+  float scale;
+  const float *a, *b;
+  float keep;
+  const float* old;
+  float* out;
+};
+// Columns that a product takes together, at most.
+inline constexpr size_t kPanel = 64;
+
 // The loops for this CPU.
 struct OptimizerLoops {
   void (*sgd)(float rate, const OptimizerBlock& block);
@@ -36,6 +49,11 @@ struct OptimizerLoops {
   // The updates of delayed_nesterov that renew the momentum, and the others. `share`: a * mu.
   void (*renew_momentum)(float rate, float momentum, float share, const OptimizerBlock& block);
   void (*keep_momentum)(float rate, float share, const OptimizerBlock& block);
+  // muon: the new momentum, and in `update` nesterov's look ahead.
+  void (*look_ahead)(float momentum, const OptimizerBlock& block, float* update);
+  void (*shrink_and_move)(float keep, float rate, const float* update, const OptimizerBlock& block);
+  // `panel`: scratch of inner x kPanel floats.
+  void (*multiply)(const MatrixProduct& product, float* panel);
 };
 const OptimizerLoops& Loops();
 

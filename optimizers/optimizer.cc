@@ -24,6 +24,8 @@ std::unique_ptr<Optimizer> MakeOptimizer(const OptimizerConfig& config, int work
       return MakeLars(config.lars());
     case OptimizerConfig::kLamb:
       return MakeLamb(config.lamb());
+    case OptimizerConfig::kMuon:
+      return MakeMuon(config.muon());
     default:  // also `worker`: at a rate of 1 the pushes are what to subtract
       return MakeSgd(config.sgd());
   }
@@ -50,6 +52,8 @@ HyperParameters FirstHyper(const OptimizerConfig& optimizer) {
       return of(optimizer.lars());
     case OptimizerConfig::kLamb:
       return of(optimizer.lamb());
+    case OptimizerConfig::kMuon:
+      return of(optimizer.muon());
     case OptimizerConfig::kWorker:
       hyper.set_learning_rate(1);  // the worker pushes what is to be subtracted
       return hyper;

@@ -11,20 +11,28 @@
 //   lars      ratio = trust * |w|/|g|;  v = mu*v + lr*ratio*g;  w -= v
 //   lamb      m and v as adam;  r = m/(1-b1^t) / (sqrt(v)/sqrt(1-b2^t) + eps) + decay*w
 //             ratio = |w|/|r|;  w -= lr*ratio*r
+//   muon      of a matrix inside the network:  v = mu*v + g
+//             w *= 1 - lr*decay;  w -= lr*0.2*sqrt(max(rows, columns)) * O(g + mu*v)
+//             of another parameter as adamw
 //   delayed_nesterov
 //             d += g;  if t is a multiple of N: m = mu*m + d, then d = 0
 //             w -= lr*(a*mu*m + g),  a = 1 - s + s/N if t is a multiple of N, else s/N
 //
 // t counts the updates of the slice from 1. Coupled weight decay (sgd, adagrad, adam, lars) is
-// added to the gradient by the worker, so that codecs and residuals see it. Only the decay of adamw
-// and lamb is here (DecouplesDecay). All loops round after every operation: the same inputs give
-// the same bits on every CPU.
+// added to the gradient by the worker, so that codecs and residuals see it. Only the decay of
+// adamw, lamb and muon is here (DecouplesDecay). All loops round after every operation: the same
+// inputs give the same bits on every CPU.
 //
 // lars (You et al., "Large batch training of convolutional networks", 2017) and lamb (You et al.,
 // "Large batch optimization for deep learning", 2019): |x| is the norm over the slice on a
 // shard, which has no whole tensors, and over the tensor on a worker; a sum in double, in a fixed
 // order. The ratio is 1 if one of both norms is 0, and for parameters that do not decay (biases,
 // scales of norms).
+//
+// muon (Jordan et al., "Muon: an optimizer for hidden layers in neural networks", 2024): O(x) has
+// x's singular vectors, and singular values near 1. A shard has no whole matrices, so only workers
+// with local steps use it. The factor 0.2*sqrt(...) makes the update about as large as adamw's (Liu
+// et al., "Muon is scalable for LLM training", 2025).
 //
 // delayed_nesterov (Liu et al., "Asynchronous local-SGD training for language modeling", 2024): g
 // is a push times its share 1/workers, as consistency.reduction: mean makes it, so it is the
@@ -52,6 +60,9 @@ struct OptimizerStep {
   double weight_decay = 0;   // adamw, lamb: of this parameter; other optimizers ignore it
   uint64_t step = 1;         // t: updates of this slice, this one included
   bool decays = true;        // false: biases, scales of norms; lars and lamb do not adapt these
+  // muon: of a matrix inside the network, row-major. A convolution's filters are its rows. 0: it is
+  // none.
+  size_t rows = 0;
 };
 
 // A stretch of a slice: weights, then the optimizer's state arrays, all `size` long. Each output is

@@ -16,5 +16,6 @@ std::unique_ptr<Optimizer> MakeAdam(const AdamConfig& config, bool decoupled);
 std::unique_ptr<Optimizer> MakeDelayedNesterov(const DelayedNesterovConfig& config, int workers);
 std::unique_ptr<Optimizer> MakeLars(const LarsConfig& config);
 std::unique_ptr<Optimizer> MakeLamb(const LambConfig& config);
+std::unique_ptr<Optimizer> MakeMuon(const MuonConfig& config);
 
 }  // namespace psgd

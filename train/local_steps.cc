@@ -118,6 +118,7 @@ absl::Status LocalSteps::Step(const ScheduleTime& time) {
     step.decays = options_.model.parameters(p).decay();
     step.learning_rate = rate * rates_[p].rate;
     step.weight_decay = rates_[p].DecayOf(step.decays, hyper_.weight_decay());
+    step.rows = options_.matrices[p] ? options_.model.parameters(p).shape(0) : 0;
     if (options_.device != nullptr) {
       updates.push_back(UpdateOf(p, step));
     } else {

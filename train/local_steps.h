@@ -30,6 +30,8 @@ class LocalSteps {
     const ModelSpec& model;
     const Placement& placement;
     const Fragments& fragments;
+    // By parameter: a matrix inside the network (Network::hidden_matrices).
+    std::vector<bool> matrices;
     // The network's weights of a parameter, in the host's memory.
     std::function<std::span<float>(int)> weights;
     std::function<void()> wrote;                          // called after `weights` were written

@@ -140,6 +140,7 @@ absl::Status Trainer::Prepare() {
         .model = network_->spec(),
         .placement = member_.placement(),
         .fragments = core().session().fragments(),
+        .matrices = network_->hidden_matrices(),
         .weights = [this](int parameter) { return network_->parameter(parameter); },
         .wrote = [this] { network_->InvalidateParameters(); },
         .gradient = [this](int parameter) { return GradientOf(parameter); },
@@ -205,7 +206,7 @@ absl::StatusOr<Network*> Trainer::DeviceOfLocalSteps(size_t replicas) {
   } else if (network == nullptr) {
     why = "of data.micro_batch";
   } else if (!LocalSteps::CanUseDevice(config().local().optimizer(), &arrays)) {
-    why = "of its norms";
+    why = "it needs whole tensors";
   } else if (const absl::Status kept = network->KeepStates(arrays); kept.ok()) {
     options_.log->info("the local optimizer runs on the GPU");
     return network;

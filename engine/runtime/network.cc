@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/graph/hidden_matrices.h"
 #include "engine/graph/model_spec.h"
 #include "engine/ops/cost.h"
 #include "engine/runtime/batch_memory.h"
@@ -69,6 +70,7 @@ struct Network::Impl {
   std::unique_ptr<ParameterMemory> parameters;
   std::vector<std::vector<int>> finished_after;  // by node of the training graph
   std::vector<std::vector<int>> first_read_by;   // likewise
+  std::vector<bool> hidden_matrices;             // by parameter
   uint64_t parameter_version = 1;
   std::optional<LossScale> loss_scale;  // fp16 only
   GroupPart* group = nullptr;           // null: the network is in no group
@@ -97,6 +99,7 @@ absl::Status Network::Impl::Prepare() {
   const ModelGraph &train = planned->train, &evaluate = planned->evaluate;
   finished_after = FinishedAfter(train.graph);
   first_read_by = FirstReadBy(train.graph);
+  hidden_matrices = HiddenMatrices(train.graph);
   input_elements = static_cast<size_t>(ElementCount(train.graph.shape(train.input)));
   label_elements = static_cast<size_t>(ElementCount(train.graph.shape(train.labels)));
   if (train.targets != kNoTensor) {
@@ -329,6 +332,7 @@ int64_t Network::factor_rows(int index) const {
   const Graph& graph = impl_->planned->train.graph;
   return FactorRows(graph, graph.parameters[index]);
 }
+const std::vector<bool>& Network::hidden_matrices() const { return impl_->hidden_matrices; }
 std::span<const float> Network::logits() const { return impl_->logits; }
 absl::StatusOr<std::vector<std::unique_ptr<GroupPart>>> Network::MakeGroup(
     std::span<Network* const> networks) {

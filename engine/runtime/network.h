@@ -100,6 +100,8 @@ class Network {
   // The rows of gradient(index) if NetworkOptions::factors chose these weights, else 0. A row holds
   // a row of the layer's input, then a row of its output's gradient.
   int64_t factor_rows(int index) const;
+  // By parameter: see engine/graph/hidden_matrices.h.
+  const std::vector<bool>& hidden_matrices() const;
   // Makes networks on different devices a group. From then on the first network's gradients are the
   // sums over all networks, each times its share, and its statistics are the mean. Gradients of the
   // other networks reach only the first. An error in fp16, because networks repeat steps on their

@@ -318,6 +318,9 @@ Network* Replicas::device_network() {
 }
 
 int64_t Replicas::factor_rows(int index) const { return impl_->factor_rows(index) * impl_->turns; }
+const std::vector<bool>& Replicas::hidden_matrices() const {
+  return impl_->networks[0]->hidden_matrices();
+}
 void Replicas::InvalidateParameters() { ++impl_->version; }
 
 absl::Status Replicas::MakeRoomAhead() {

@@ -41,6 +41,7 @@ class Replicas {
   std::span<float> parameter(int index);
   std::span<const float> gradient(int index) const;
   int64_t factor_rows(int index) const;
+  const std::vector<bool>& hidden_matrices() const;
   void InvalidateParameters();
   // See Network. All replicas get room, or none. RESOURCE_EXHAUSTED: a device lacks room.
   // UNIMPLEMENTED: parameters lie on the host.

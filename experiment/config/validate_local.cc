@@ -106,7 +106,7 @@ void CheckLocal(const Config& config, Problems* problems) {
   if (local.optimizer().has_worker() || local.optimizer().has_delayed_nesterov()) {
     problems->emplace_back(
         "local.optimizer must be one that makes updates from gradients: choose sgd, adam, adamw, "
-        "adagrad, lars or lamb");
+        "adagrad, lars, lamb or muon");
   }
   if (local.optimizer().sgd().nesterov() && local.optimizer().sgd().momentum() == 0) {
     problems->emplace_back(

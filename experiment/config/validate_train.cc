@@ -80,6 +80,11 @@ void CheckTrain(const Config& config, Problems* problems) {
   CheckClip(config, problems);
   CheckMicroBatch(config, problems);
   CheckGroupsFit(config, problems);
+  if (config.optimizer().has_muon()) {
+    problems->emplace_back(
+        "optimizer: muon moves whole matrices, and shards have slices of them: choose adamw, or "
+        "make it the local.optimizer of a run with local.steps, as 30");
+  }
   if (config.train().early_stop().least() > 0 && config.train().early_stop().patience() == 0) {
     problems->emplace_back(
         "train.early_stop.least does nothing without train.early_stop.patience: set that, as 3 "

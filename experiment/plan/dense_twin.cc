@@ -8,12 +8,29 @@
 
 namespace psgd {
 
+namespace {
+
+// Shards cannot do what muon does. Its rate and decay suit adamw, too.
+AdamConfig LikeMuon(const MuonConfig& muon) {
+  AdamConfig adamw;
+  adamw.set_learning_rate(muon.learning_rate());
+  adamw.set_beta1(muon.beta1());
+  adamw.set_beta2(muon.beta2());
+  adamw.set_epsilon(muon.epsilon());
+  adamw.set_weight_decay(muon.weight_decay());
+  return adamw;
+}
+
+}  // namespace
+
 Config ExchangeInEachStep(Config config) {
   const LocalConfig local = ResolveDefaults(config).local();
   if (local.SerializeAsString() == ResolveDefaults({}).local().SerializeAsString()) return config;
   config.clear_local();
   if (config.model().has_client()) return config;  // the program has the local optimizer
   *config.mutable_optimizer() = local.optimizer();
+  if (local.optimizer().has_muon())
+    *config.mutable_optimizer()->mutable_adamw() = LikeMuon(local.optimizer().muon());
   *config.mutable_schedule() = local.schedule();
   return config;
 }

@@ -89,6 +89,7 @@ INSTANTIATE_TEST_SUITE_P(
         Method{"ShardsLamb", {"optimizer={lamb: {learning_rate: 0.02}}"}},
         Method{"Lars", {"local.optimizer={lars: {learning_rate: 1, trust: 0.002}}"}},
         Method{"Lamb", {"local.optimizer={lamb: {learning_rate: 0.01}}"}},
+        Method{"Muon", {"local.optimizer={muon: {learning_rate: 0.003}}"}},
         Method{"Fragments",
                {"local.fragments=4", "local.delay=1", "local.mix=0.5", "cluster.shards=3",
                 "compression={push: {qsgd: {bits: 4}}, pull: {delta: {codec: {qsgd: {bits: 4}}}}, "

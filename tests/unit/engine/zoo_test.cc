@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "engine/graph/hidden_matrices.h"
 #include "engine/graph/model_spec.h"
 
 namespace psgd {
@@ -116,6 +117,30 @@ TEST(ZooTest, Lenet5HasTheWeightsOfCaffes) {
   EXPECT_THAT(spec.parameters(4).shape(), ElementsAre(500, 800));
   EXPECT_TRUE(spec.parameters(4).decay());
   EXPECT_FALSE(spec.parameters(5).decay());
+}
+
+TEST(ZooTest, HiddenMatricesAreNoTablesAndNotTheClasses) {
+  const auto hidden = [](const ModelConfig& config, const SampleShape& shape) {
+    const auto model = BuildModel(config, shape, 2, Mode::kTrain);
+    EXPECT_TRUE(model.ok()) << model.status();
+    const std::vector<bool> matrices = HiddenMatrices(model->graph);
+    const std::vector<std::string> all = Names(MakeModelSpec(config.zoo(), model->graph));
+    std::vector<std::string> names;
+    for (size_t i = 0; i < all.size(); ++i) {
+      if (matrices[i]) names.push_back(all[i]);
+    }
+    return names;
+  };
+  EXPECT_THAT(hidden(Zoo("lenet5"), kFashion),
+              ElementsAre("conv1.weight", "conv2.weight", "fc1.weight"));
+  ModelConfig gpt = Zoo("gpt");
+  gpt.set_layers(1);
+  gpt.set_width(8);
+  gpt.set_heads(2);
+  EXPECT_THAT(
+      hidden(gpt, {.classes = 9, .length = 6, .vocabulary = 9}),
+      ElementsAre("h.0.attn.q_proj.weight", "h.0.attn.k_proj.weight", "h.0.attn.v_proj.weight",
+                  "h.0.attn.out_proj.weight", "h.0.mlp.c_fc.weight", "h.0.mlp.c_proj.weight"));
 }
 
 TEST(ZooTest, CnnStaysBelow120000Weights) {

@@ -229,6 +229,9 @@ TEST(ConfigValidate, CrossChecks) {
        "every step: use optimizer.sgd without momentum, adagrad or worker, or give "
        "compression.pull.delta "
        "a lossy codec, as {codec: {topk: {density: 0.01}}}"},
+      {{"optimizer=muon"},
+       "optimizer: muon moves whole matrices, and shards have slices of them: choose adamw, or "
+       "make it the local.optimizer of a run with local.steps, as 30"},
       {{"compression.push=dgc", "optimizer=lars"},
        "compression.push: dgc applies momentum on the worker, so the server's optimizer must be "
        "sgd without: set optimizer.sgd.momentum to 0 and compression.push.dgc.momentum to what it "
@@ -357,7 +360,7 @@ TEST(ConfigValidate, CrossChecks) {
        "local.delay is 30, and the next exchange begins after 30 steps: lower local.delay"},
       {{"local={steps: 30, optimizer: worker}"},
        "local.optimizer must be one that makes updates from gradients: choose sgd, adam, adamw, "
-       "adagrad, lars or lamb"},
+       "adagrad, lars, lamb or muon"},
       {{"local={steps: 30, optimizer: {sgd: {nesterov: true}}}"},
        "local.optimizer.sgd.nesterov needs a momentum: set local.optimizer.sgd.momentum, as 0.9"},
       {{"local.steps=30", "optimizer={sgd: {weight_decay: 1e-4}}"},

@@ -29,7 +29,7 @@ struct Case {
 std::vector<Case> Cases() {
   std::vector<Case> cases = {
       {"sgd", {}},   {"momentum", {}},         {"nesterov", {}}, {"adagrad", {}}, {"adam", {}},
-      {"adamw", {}}, {"delayed_nesterov", {}}, {"lars", {}},     {"lamb", {}}};
+      {"adamw", {}}, {"delayed_nesterov", {}}, {"lars", {}},     {"lamb", {}},    {"muon", {}}};
   cases[0].config.mutable_sgd();
   cases[1].config.mutable_sgd()->set_momentum(0.9);
   cases[2].config.mutable_sgd()->set_momentum(0.9);
@@ -45,6 +45,7 @@ std::vector<Case> Cases() {
   cases[6].config.mutable_delayed_nesterov()->set_spread(0.5);
   cases[7].config.mutable_lars()->set_trust(0.5);
   cases[8].config.mutable_lamb()->set_beta2(0.99);
+  cases[9].config.mutable_muon()->set_epsilon(1e-6);
   return cases;
 }
 

@@ -86,6 +86,10 @@ inline void ReferenceElementUpdate(const OptimizerConfig& config, const Optimize
       e->weight -= step.learning_rate * step.weight_decay * e->weight;
       e->weight -= step.learning_rate * ReferenceAdam(config.adamw(), step.step, g, e);
       return;
+    case OptimizerConfig::kMuon:  // of what is no matrix
+      e->weight -= step.learning_rate * step.weight_decay * e->weight;
+      e->weight -= step.learning_rate * ReferenceAdam(config.muon(), step.step, g, e);
+      return;
     case OptimizerConfig::kDelayedNesterov:
       return ReferenceDelayedNesterov(config.delayed_nesterov(), step, g, e);
     default: {

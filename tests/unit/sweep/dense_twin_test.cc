@@ -88,5 +88,22 @@ TEST(DenseTwin, OfLocalStepsHasTheirOptimizer) {
   EXPECT_TRUE(IsAboutUpdates("local.steps"));
 }
 
+// Shards have no whole matrices, which muon needs.
+TEST(DenseTwin, OfMuonHasAdamw) {
+  Config config;
+  ASSERT_TRUE(
+      ApplySet("local={steps: 30, optimizer: {muon: {learning_rate: 0.01, weight_decay: 0.1, "
+               "beta1: 0.8, beta2: 0.95, epsilon: 1e-7}, groups: [{match: wte.weight, rate: 2}]}}",
+               &config)
+          .ok());
+  const Config twin = DenseTwin(ResolveDefaults(config));
+  EXPECT_EQ(twin.optimizer().adamw().learning_rate(), 0.01);
+  EXPECT_EQ(twin.optimizer().adamw().weight_decay(), 0.1);
+  EXPECT_EQ(twin.optimizer().adamw().beta1(), 0.8);
+  EXPECT_EQ(twin.optimizer().adamw().beta2(), 0.95);
+  EXPECT_EQ(twin.optimizer().adamw().epsilon(), 1e-7);
+  EXPECT_EQ(twin.optimizer().groups_size(), 1);
+}
+
 }  // namespace
 }  // namespace psgd

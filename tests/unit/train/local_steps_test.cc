@@ -39,6 +39,7 @@ class LocalStepsTest : public testing::Test {
         .model = model_,
         .placement = placement_,
         .fragments = *fragments_,
+        .matrices = matrices_,
         .weights = [this](int p) { return std::span(own_[p]); },
         .wrote = [] {},
         .gradient = [this](int p) { return std::span<const float>(gradient_[p]); }});
@@ -50,6 +51,7 @@ class LocalStepsTest : public testing::Test {
   static Values Of(std::span<const float> values) { return {values.begin(), values.end()}; }
 
   Config config_;
+  std::vector<bool> matrices_ = {false, false};
   ModelSpec model_;
   Placement placement_;
   std::optional<Fragments> fragments_;

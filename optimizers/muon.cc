@@ -1,0 +1,98 @@
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "optimizers/kernels.h"
+#include "optimizers/moments.h"
+#include "optimizers/optimizers.h"
+
+namespace psgd {
+namespace {
+
+// Of Jordan's Newton-Schulz iteration: x = a x + (b y + c y y) x, with y = x x'. Five rounds bring
+// singular values between 0.01 and 1 close to 1.
+constexpr float kA = 3.4445f, kB = -4.7750f, kC = 2.0315f;
+constexpr int kRounds = 5;
+// The share of adamw's usual update: with it both take the same rate and decay.
+constexpr double kLikeAdamw = 0.2;
+constexpr double kLeastNorm = 1e-7;
+
+struct Sides {
+  size_t rows, columns;
+};
+
+void Transpose(Sides of, const float* from, float* to) {
+  for (size_t i = 0; i < of.rows; ++i) {
+    for (size_t j = 0; j < of.columns; ++j) to[j * of.rows + i] = from[i * of.columns + j];
+  }
+}
+
+// Brings all singular values of x close to 1. REQUIRES: x has no more rows than columns.
+void MakeOrthogonal(Sides sides, std::vector<float>* x) {
+  const auto [r, c] = sides;
+  SquareSums squares;
+  AddSquares(x->data(), x->size(), &squares);
+  const auto scale = static_cast<float>(1 / (squares.Norm() + kLeastNorm));
+  for (float& value : *x) value *= scale;
+  std::vector<float> other(x->size()), y(r * r), polynomial(r * r), panel;
+  const auto multiply = [&panel](const MatrixProduct& product) {
+    panel.resize(product.inner * kPanel);
+    Loops().multiply(product, panel.data());
+  };
+  for (int round = 0; round < kRounds; ++round) {
+    Transpose(sides, x->data(), other.data());
+    multiply({r, r, c, 1, x->data(), other.data(), 0, nullptr, y.data()});
+    multiply({r, r, r, kC, y.data(), y.data(), kB, y.data(), polynomial.data()});
+    multiply({r, c, r, 1, polynomial.data(), x->data(), kA, x->data(), other.data()});
+    x->swap(other);
+  }
+}
+
+class Muon : public Optimizer {
+ public:
+  explicit Muon(const MuonConfig& config) : config_(config) {}
+  absl::string_view name() const override { return "muon"; }
+  int state_arrays() const override { return 2; }
+  // Of a matrix the first is the momentum, and the second stays 0.
+  absl::string_view state_name(int i) const override { return i == 0 ? "exp_avg" : "exp_avg_sq"; }
+  bool whole_slices() const override { return true; }
+
+  void ApplyBlock(const OptimizerStep& step, const OptimizerBlock& block) const override {
+    const auto keep = static_cast<float>(1 - step.learning_rate * step.weight_decay);
+    if (step.rows == 0) {
+      const MomentConstants c = MomentConstantsAt(config_, step.step, step.learning_rate);
+      return Loops().adam(c, keep, block);
+    }
+    const Sides sides = {step.rows, block.size / step.rows};
+    const Sides turned = {sides.columns, sides.rows};
+    const bool turns = sides.rows > sides.columns;
+    std::vector<float> update(block.size), other(turns ? block.size : 0);
+    Loops().look_ahead(static_cast<float>(config_.momentum()), block, update.data());
+    if (turns) {
+      Transpose(sides, update.data(), other.data());
+      update.swap(other);
+    }
+    if (block.state_out[1] != block.state_in[1]) {
+      std::copy_n(block.state_in[1], block.size, block.state_out[1]);
+    }
+    MakeOrthogonal(turns ? turned : sides, &update);
+    if (turns) {
+      Transpose(turned, update.data(), other.data());
+      update.swap(other);
+    }
+    const double longer = static_cast<double>(std::max(sides.rows, sides.columns));
+    const auto rate = static_cast<float>(step.learning_rate * kLikeAdamw * std::sqrt(longer));
+    Loops().shrink_and_move(keep, rate, update.data(), block);
+  }
+
+ private:
+  const MuonConfig config_;
+};
+
+}  // namespace
+
+std::unique_ptr<Optimizer> MakeMuon(const MuonConfig& config) {
+  return std::make_unique<Muon>(config);
+}
+
+}  // namespace psgd
