@@ -61,25 +61,26 @@ void GradientClip::Add(int parameter, std::span<const float> gradient) {
   squares_ += factors ? SquaresOfProduct(parameter, gradient) : SquaresOf(gradient);
 }
 
-std::span<const float> GradientClip::Clipped(int parameter, std::span<const float> gradient) {
+std::span<const float> GradientClip::Clipped(int parameter, std::span<const float> gradient,
+                                             std::vector<float>* room) const {
   const float factor = Scale();
   if (!Counts(parameter) || (factor == 1 && bounds_.value == 0)) return gradient;
-  clipped_.assign(gradient.begin(), gradient.end());
+  room->assign(gradient.begin(), gradient.end());
   if (bounds_.value > 0) {
-    for (float& value : clipped_) value = bounds_.Bound(value);
+    for (float& value : *room) value = bounds_.Bound(value);
   }
-  if (factor == 1) return clipped_;
+  if (factor == 1) return *room;
   if (factor_rows_[parameter] == 0) {
-    for (float& value : clipped_) value *= factor;
-    return clipped_;
+    for (float& value : *room) value *= factor;
+    return *room;
   }
   // To scale a product, it is enough to scale one factor.
-  const size_t width = clipped_.size() / static_cast<size_t>(factor_rows_[parameter]);
+  const size_t width = room->size() / static_cast<size_t>(factor_rows_[parameter]);
   const auto inputs = static_cast<size_t>(model_.parameters(parameter).shape(1));
-  for (size_t i = 0; i < clipped_.size(); ++i) {
-    if (i % width >= inputs) clipped_[i] *= factor;
+  for (size_t i = 0; i < room->size(); ++i) {
+    if (i % width >= inputs) (*room)[i] *= factor;
   }
-  return clipped_;
+  return *room;
 }
 
 }  // namespace psgd

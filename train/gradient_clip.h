@@ -27,9 +27,10 @@ class GradientClip {
   void Add(int parameter, std::span<const float> gradient);
   // The gradient within the bounds. If the norm is bounded and a value of the gradient is not
   // finite, every parameter gets a value that is not finite, so that the shards refuse the whole
-  // gradient. Valid until the next call. REQUIRES: Add was called for all parameters, or
+  // gradient. It is `gradient`, or lies in `room`. REQUIRES: Add was called for all parameters, or
   // !waits_for_all().
-  std::span<const float> Clipped(int parameter, std::span<const float> gradient);
+  std::span<const float> Clipped(int parameter, std::span<const float> gradient,
+                                 std::vector<float>* room) const;
   // The step's gradients are clipped.
   void EndStep() { squares_ = 0; }
 
@@ -47,7 +48,7 @@ class GradientClip {
   const ModelSpec& model_;
   const std::vector<int64_t> factor_rows_;  // by parameter
   double squares_ = 0;                      // of the gradients that were added
-  std::vector<float> clipped_;              // scratch
+  std::vector<float> clipped_;              // scratch of SquaresOf
 };
 
 }  // namespace psgd

@@ -1,6 +1,7 @@
 #include "train/local_steps.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <utility>
 
@@ -31,7 +32,9 @@ bool LocalSteps::CanUseDevice(const OptimizerConfig& optimizer, int* state_array
 LocalSteps::LocalSteps(Options options)
     : options_(std::move(options)),
       optimizer_(MakeOptimizer(options_.config.local().optimizer())),
-      hyper_(FirstHyper(options_.config.local().optimizer())) {
+      hyper_(FirstHyper(options_.config.local().optimizer())),
+      crew_(static_cast<size_t>(options_.threads)),
+      rooms_(static_cast<size_t>(options_.threads)) {
   for (const ParameterSpec& parameter : options_.model.parameters()) {
     rates_.push_back(RatesOf(options_.config.local().optimizer(), parameter));
   }
@@ -109,30 +112,40 @@ absl::Status LocalSteps::Take(uint64_t clock) {
 }
 
 absl::Status LocalSteps::Step(const ScheduleTime& time) {
-  OptimizerStep step;
-  step.step = ++steps_;
+  ++steps_;
   const double rate =
       hyper_.learning_rate() * ScheduleFactor(options_.config.local().schedule(), time);
-  std::vector<ElementUpdate> updates;  // by parameter
-  for (int p = 0; p < options_.model.parameters_size(); ++p) {
-    step.decays = options_.model.parameters(p).decay();
-    step.learning_rate = rate * rates_[p].rate;
-    step.weight_decay = rates_[p].DecayOf(step.decays, hyper_.weight_decay());
-    step.rows = options_.matrices[p] ? options_.model.parameters(p).shape(0) : 0;
-    if (options_.device != nullptr) {
-      updates.push_back(UpdateOf(p, step));
-    } else {
-      StepOnHost(p, step);
-    }
-  }
   if (options_.device == nullptr) {
+    std::atomic<int> next = 0;
+    crew_.Run([&](size_t member) {
+      const int parameters = options_.model.parameters_size();
+      for (int p = next++; p < parameters; p = next++) {
+        StepOnHost(p, StepOf(p, rate), &rooms_[member]);
+      }
+    });
     options_.wrote();
     return absl::OkStatus();
+  }
+  std::vector<ElementUpdate> updates;  // by parameter
+  for (int p = 0; p < options_.model.parameters_size(); ++p) {
+    updates.push_back(UpdateOf(p, StepOf(p, rate)));
   }
   weights_here_ = false;
   const ClipConfig& clip = options_.config.train().clip();
   return options_.device->UpdateParameters(
       updates, {.value = static_cast<float>(clip.value()), .norm = clip.norm()});
+}
+
+OptimizerStep LocalSteps::StepOf(int parameter, double rate) const {
+  const ParameterSpec& spec = options_.model.parameters(parameter);
+  const ParameterRates& own = rates_[parameter];
+  OptimizerStep step;
+  step.step = steps_;
+  step.decays = spec.decay();
+  step.learning_rate = rate * own.rate;
+  step.weight_decay = own.DecayOf(step.decays, hyper_.weight_decay());
+  if (options_.matrices[parameter]) step.rows = static_cast<size_t>(spec.shape(0));
+  return step;
 }
 
 ElementUpdate LocalSteps::UpdateOf(int parameter, const OptimizerStep& step) const {
@@ -144,18 +157,18 @@ ElementUpdate LocalSteps::UpdateOf(int parameter, const OptimizerStep& step) con
   return update;
 }
 
-void LocalSteps::StepOnHost(int parameter, const OptimizerStep& step) {
+void LocalSteps::StepOnHost(int parameter, const OptimizerStep& step, Room* room) {
   const std::span<float> weights = options_.weights(parameter);
-  std::span<const float> gradient = options_.gradient(parameter);
+  std::span<const float> gradient = options_.gradient(parameter, &room->clipped);
   if (!Trained(parameter)) {
     AddDelta(gradient, weights.data(), weights.data());
     return;
   }
   if (step.weight_decay != 0 && !DecouplesDecay(options_.config.local().optimizer())) {
     const auto decay = static_cast<float>(step.weight_decay);
-    scratch_.resize(weights.size());
-    for (size_t i = 0; i < weights.size(); ++i) scratch_[i] = gradient[i] + decay * weights[i];
-    gradient = scratch_;
+    room->decayed.resize(weights.size());
+    for (size_t i = 0; i < weights.size(); ++i) room->decayed[i] = gradient[i] + decay * weights[i];
+    gradient = room->decayed;
   }
   OptimizerBlock block;
   block.size = weights.size();

@@ -12,6 +12,7 @@
 
 #include "common/bytes.h"
 #include "common/status.h"
+#include "engine/runtime/crew.h"
 #include "engine/runtime/network.h"
 #include "optimizers/optimizer.h"
 #include "optimizers/schedule.h"
@@ -34,11 +35,14 @@ class LocalSteps {
     std::vector<bool> matrices;
     // The network's weights of a parameter, in the host's memory.
     std::function<std::span<float>(int)> weights;
-    std::function<void()> wrote;                          // called after `weights` were written
-    std::function<std::span<const float>(int)> gradient;  // of the last step
+    std::function<void()> wrote;  // called after `weights` were written
+    // The gradient of a parameter in the last step, in `room` if it needs one. Called on several
+    // threads.
+    std::function<std::span<const float>(int, std::vector<float>* room)> gradient;
     // The network whose device makes the steps; null: the host makes them. REQUIRES: it keeps
     // states (Network::KeepStates) as CanUseDevice says.
     Network* device = nullptr;
+    int threads = 1;  // of a step on the host
   };
 
   // Whether a device can make the steps of this optimizer. Sets its number of state arrays.
@@ -82,6 +86,9 @@ class LocalSteps {
   absl::StatusOr<bool> Restore(std::span<const std::byte> saved, uint32_t worker);
 
  private:
+  struct Room {
+    std::vector<float> clipped, decayed;
+  };
   using Arrays = std::vector<std::vector<float>>;  // by parameter
 
   bool Trained(int parameter) const {
@@ -94,7 +101,10 @@ class LocalSteps {
   // Calls `use` for all arrays of a saved state, in order.
   template <typename Use>
   void ForEachSaved(const Use& use);
-  void StepOnHost(int parameter, const OptimizerStep& step);
+  // `rate`: of the optimizer, in this step.
+  OptimizerStep StepOf(int parameter, double rate) const;
+  // Called on several threads, for different parameters.
+  void StepOnHost(int parameter, const OptimizerStep& step, Room* room);
   // What a step does to a parameter on the device.
   ElementUpdate UpdateOf(int parameter, const OptimizerStep& step) const;
   // Makes options_.weights equal to the network's weights. This holds until the next step.
@@ -107,6 +117,8 @@ class LocalSteps {
   const Options options_;
   const std::unique_ptr<Optimizer> optimizer_;
   const HyperParameters hyper_;
+  Crew crew_;                          // the threads of a step on the host
+  std::vector<Room> rooms_;            // by member of the crew
   std::vector<ParameterRates> rates_;  // by parameter
   Arrays shards_;
   // Only with fragments: an evaluation pulls weights that the worker has not taken yet.

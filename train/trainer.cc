@@ -143,8 +143,10 @@ absl::Status Trainer::Prepare() {
         .matrices = network_->hidden_matrices(),
         .weights = [this](int parameter) { return network_->parameter(parameter); },
         .wrote = [this] { network_->InvalidateParameters(); },
-        .gradient = [this](int parameter) { return GradientOf(parameter); },
-        .device = device});
+        .gradient = [this](int parameter,
+                           std::vector<float>* room) { return GradientOf(parameter, room); },
+        .device = device,
+        .threads = device == nullptr ? options_.threads : 1});
   }
   const auto traced = [this](TraceSpan::Kind kind) {
     return [this, kind](Time start, Time end) { trace_.Add(kind, arriving_for_, start, end); };
@@ -570,9 +572,9 @@ absl::StatusOr<Batch> Trainer::NextBatch(uint64_t clock, bool another) {
   return batch;
 }
 
-std::span<const float> Trainer::GradientOf(int parameter) {
+std::span<const float> Trainer::GradientOf(int parameter, std::vector<float>* room) const {
   const std::span<const float> gradient = network_->gradient(parameter);
-  return clip_ ? clip_->Clipped(parameter, gradient) : gradient;
+  return clip_ ? clip_->Clipped(parameter, gradient, room) : gradient;
 }
 
 // Gradients come from the last parameter to the first.
@@ -592,7 +594,7 @@ absl::Status Trainer::PushGradient(int parameter) {
   if (encoder_->on_device()[parameter]) {
     PSGD_RETURN_IF_ERROR(encoder_->Finish(parameter, &encoded_));
   } else {
-    encoder_->Encode(parameter, GradientOf(parameter), network_->parameter(parameter),
+    encoder_->Encode(parameter, GradientOf(parameter, &clipped_), network_->parameter(parameter),
                      step_weight_decay_, step_clock_, &encoded_);
   }
   PushEncoded(step_clock_);

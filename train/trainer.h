@@ -75,8 +75,9 @@ class Trainer {
   absl::Status TakeGradient(int parameter);
   // Encodes the gradient of a parameter, and pushes it.
   absl::Status PushGradient(int parameter);
-  // The network's gradient of a parameter, within the bounds of train.clip.
-  std::span<const float> GradientOf(int parameter);
+  // The network's gradient of a parameter, within the bounds of train.clip, for which it may need
+  // `room`.
+  std::span<const float> GradientOf(int parameter, std::vector<float>* room) const;
   // Brings the weights of a parameter, or all, during a step that began without them.
   using Bring = std::function<absl::Status(int)>;
   // For a step that begins during an Await of weights, before they are here: the function that the
@@ -169,6 +170,7 @@ class Trainer {
   uint64_t steps_ = 0;                 // on a GPU
   uint64_t repeated_steps_ = 0;        // computed again because gradients left the range of fp16
   double cpu_seconds_ = 0;             // of this process, when its part was last reported
+  std::vector<float> clipped_;         // scratch
   std::vector<EncodedSlice> encoded_;  // scratch
 };
 

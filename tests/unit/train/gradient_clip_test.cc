@@ -35,7 +35,8 @@ class GradientClipTest : public testing::Test {
     for (int p = 2; p >= 0; --p) clip.Add(p, gradients_[p]);
     std::vector<Values> clipped;
     for (int p = 0; p < 3; ++p) {
-      const auto gradient = clip.Clipped(p, gradients_[p]);
+      Values room;
+      const auto gradient = clip.Clipped(p, gradients_[p], &room);
       clipped.emplace_back(gradient.begin(), gradient.end());
     }
     return clipped;
@@ -72,7 +73,8 @@ TEST_F(GradientClipTest, EachStepHasItsOwnNorm) {
   const Values gradient = {3, 4, 0, 0, 0, 0};
   for (int step = 0; step < 3; ++step) {
     clip.Add(0, gradient);
-    EXPECT_NEAR(clip.Clipped(0, gradient)[0], 3, 1e-5);
+    Values room;
+    EXPECT_NEAR(clip.Clipped(0, gradient, &room)[0], 3, 1e-5);
     clip.EndStep();
   }
 }

@@ -42,7 +42,9 @@ class LocalStepsTest : public testing::Test {
         .matrices = matrices_,
         .weights = [this](int p) { return std::span(own_[p]); },
         .wrote = [] {},
-        .gradient = [this](int p) { return std::span<const float>(gradient_[p]); }});
+        .gradient = [this](int p,
+                           std::vector<float>*) { return std::span<const float>(gradient_[p]); },
+        .threads = 2});
   }
   static void Arrive(LocalSteps& local, const Values& trained, const Values& statistic) {
     std::ranges::copy(trained, local.shards(0).begin());
