@@ -37,6 +37,7 @@ class ConnectionWatch {
   // Checks all connections. `empty`: no whole message waits in the socket.
   void Look(bool empty, Time now);
 
+  bool any() const { return !connections_.empty(); }
   uint64_t failed_handshakes() const { return failed_handshakes_; }
   uint64_t ended() const { return ended_; }          // connections that broke a limit
   const std::string& last() const { return last_; }  // why the last of either failed, for people

@@ -57,10 +57,11 @@ absl::Status ZmqConnector::Send(PeerId to, const Message& message) {
   return absl::OkStatus();
 }
 
-void ZmqConnector::Idle() {
+Duration ZmqConnector::Idle() {
   for (const auto& turns : turns_) {
     if (turns != nullptr) turns->Look(SteadyNow());
   }
+  return Duration::max();
 }
 
 ZmqConnector::Attempt ZmqConnector::TryReceive() {

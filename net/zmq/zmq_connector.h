@@ -35,7 +35,7 @@ class ZmqConnector : public ZmqEndpoint {
 
  protected:
   Attempt TryReceive() override;
-  void Idle() override;
+  Duration Idle() override;
 
  private:
   const Resolver resolve_;

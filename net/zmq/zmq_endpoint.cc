@@ -36,11 +36,11 @@ std::optional<Received> ZmqEndpoint::Receive(Duration timeout) {
     }
     Attempt attempt = TryReceive();
     if (attempt.refused || attempt.received) return std::move(attempt.received);
-    Idle();
+    const Duration most = Idle();
     const Duration left = deadline - SteadyNow();
     if (left <= Duration::zero()) return std::nullopt;
     // Rounded up: a poll of 0 ms would spin until the deadline.
-    const auto wait = std::chrono::ceil<std::chrono::milliseconds>(left).count();
+    const auto wait = std::chrono::ceil<std::chrono::milliseconds>(std::min(left, most)).count();
     // An interrupted poll counts as one that ended early.
     zmq_poll(poll_items_.data(), static_cast<int>(poll_items_.size()), wait);
     const auto owners = std::span(poll_items_).last(owners_items_);

@@ -28,8 +28,8 @@ class ZmqEndpoint : public EndpointBase {
   // Takes one message from a socket, without waiting.
   virtual Attempt TryReceive() = 0;
 
-  // Called when no message is there, before Receive waits.
-  virtual void Idle() {}
+  // Called when no message is there, before Receive waits. Returns how long that may last at most.
+  virtual Duration Idle() { return Duration::max(); }
 
   // Makes Receive wait for this socket, too.
   void PollOn(zmq::socket_t& socket);

@@ -21,6 +21,9 @@ constexpr size_t kMaxPeers = 65536;
 // The bytes that buffers of ZeroMQ and the kernel may hold beyond a message.
 constexpr size_t kBufferedBytes = 16u << 20;
 
+// Between two looks at the connections. Nothing wakes the listener for a message without end.
+constexpr Duration kBetweenLooks = std::chrono::milliseconds(100);
+
 ConnectionLimits LimitsFor(const TransportOptions& options) {
   ConnectionLimits limits;
   limits.connections = options.peers;
@@ -100,7 +103,10 @@ class ZmqListener : public ZmqEndpoint {
   }
 
  protected:
-  void Idle() override { watch_.Look(/*empty=*/true, SteadyNow()); }
+  Duration Idle() override {
+    watch_.Look(/*empty=*/true, SteadyNow());
+    return watch_.any() ? kBetweenLooks : Duration::max();
+  }
 
   Attempt TryReceive() override {
     zmq::message_t routing_id;

@@ -497,6 +497,10 @@ void CopyCore::Tick(Time now) {
   }
 }
 
+bool CopyCore::MindsTime() const {
+  return !leads() || !others_.empty() || !shard_->stalled().ok() || shard_->core().grace().Ends();
+}
+
 void CopyCore::CheckpointDone(uint64_t checkpoint) {
   checkpoint_done_ = std::max(checkpoint_done_, checkpoint);
   if (shard_ != nullptr) shard_->CheckpointDone(checkpoint_done_);

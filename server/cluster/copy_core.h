@@ -130,8 +130,10 @@ class CopyCore {
   // Writes the steps since the last call, sends them to other copies, and releases the answers
   // whose steps every awaited copy has.
   void Commit(Time now, Effects* effects);
-  // Call this at least ten times per `silence`, and call Commit after it.
+  // Call this at least ten times per `silence` if MindsTime(), and call Commit after it.
   void Tick(Time now);
+  // Whether time alone may change something. Otherwise only a message, an order or a call does.
+  bool MindsTime() const;
 
   // A checkpoint is finished. Following copies need to know it too, for their images.
   void CheckpointDone(uint64_t checkpoint);

@@ -130,6 +130,8 @@ void CopyThread::OpenOrClosePort() {
   waiting_.clear();
   std::lock_guard lock(tasks_mutex_);
   endpoint_.swap(port);
+  // A task that came meanwhile could not wake the port.
+  if (endpoint_ != nullptr) endpoint_->Wake();
 }
 
 void CopyThread::Execute(ShardCommand command, uint64_t number, uint64_t epoch) {
@@ -241,7 +243,9 @@ void CopyThread::Receive() {
     changed_.wait_for(lock, tick, [&] { return !tasks_.empty() || stopped_; });
     return;
   }
-  Duration timeout = waiting_.empty() ? tick : kFullQueuePause;
+  // Tasks and messages wake the port.
+  const Duration longest = core_.MindsTime() ? tick : std::max(tick, kStatePeriod);
+  Duration timeout = waiting_.empty() ? longest : kFullQueuePause;
   if (const auto closes = core_.shard()->core().grace().Ends()) {
     timeout = std::clamp(*closes - SteadyNow(), Duration(0), timeout);
   }

@@ -42,6 +42,13 @@ class Zmtp {
     return Write(part);
   }
 
+  // Waits until the other side hangs up.
+  void AwaitEnd() {
+    char bytes[4096];
+    while (::recv(fd_, bytes, sizeof bytes, 0) > 0) {
+    }
+  }
+
  private:
   bool Write(const std::string& bytes) {
     for (size_t done = 0; done < bytes.size();) {
@@ -84,6 +91,23 @@ TEST(Unfinished, AMessageWithoutEndEndsItsConnectionAlone) {
   EXPECT_EQ(listener->stats().over_budget, 1u);
   EXPECT_NE(listener->stats().last_turned_away.find("not yet a message"), std::string::npos);
   EXPECT_EQ(listener->stats().messages_received, seq);
+}
+
+TEST(Unfinished, AMessageWithoutEndEndsItsConnectionWhileTheListenerWaitsLong) {
+  TransportOptions options;
+  options.max_message_bytes = kMessage;
+  const auto transport = *MakeTransport(ClusterConfig::ZMQ, options);
+  const auto listener = *transport->Listen("tcp://127.0.0.1:0");
+  std::thread endless([&] {
+    Zmtp peer(listener->address());
+    for (int i = 0; i < 100 && peer.WritePart(kMessage / 2); ++i) {
+    }
+    peer.AwaitEnd();
+    listener->Wake();
+  });
+  EXPECT_FALSE(listener->Receive(std::chrono::hours(1)));
+  endless.join();
+  EXPECT_EQ(listener->stats().over_budget, 1u);
 }
 
 TEST(Unfinished, ManyWholeMessagesThatWaitAreNobodysFault) {

@@ -396,6 +396,18 @@ TEST_F(CopyCoreTest, ACopyThatJoinsDuringACheckpointBeginsAfterIt) {
   EXPECT_THAT(CaughtUp(), Contains(testing::Pair(2u, 9u)));
 }
 
+TEST_F(CopyCoreTest, ALeadingCopyMindsTheTimeOnlyWithOthers) {
+  EXPECT_TRUE(copies_[1]->MindsTime()) << "it does not lead yet";
+  Start();
+  Live(kTick);
+  EXPECT_EQ(Push(1), 2u);
+  EXPECT_FALSE(copies_[1]->MindsTime());
+  Follow();
+  EXPECT_TRUE(copies_[2]->MindsTime());
+  Live(kTick);
+  EXPECT_TRUE(copies_[1]->MindsTime());
+}
+
 // The checkpoint may need pushes that are acknowledged only with this copy.
 TEST_F(CopyCoreTest, ACheckpointDoesNotWaitForACopyThatBeginsAfterIt) {
   Start();

@@ -5,6 +5,7 @@
 #include <grpcpp/server_builder.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
@@ -487,6 +488,32 @@ TEST(CopyThreadImages, OnlyTheImageThatIsDueIsSaved) {
   }
   ASSERT_TRUE(node.copy().SaveImage(node.due()[1]).ok());
   EXPECT_EQ(saved.size(), 3u);
+}
+
+// Nothing else would wake the thread for a long time.
+TEST(CopyThreadPort, ATaskThatComesWhileThePortOpensIsDoneAtOnce) {
+  const auto transport = MakeInProcessTransport({});
+  CopyThread* opened = nullptr;
+  std::atomic<bool> done{false};
+  CopyThreadOptions options;
+  options.core.silence = std::chrono::hours(1);
+  options.listen = [&] {
+    opened->Execute(AdmitWorker{ShardFixture::Key(0)}, 1, 1);
+    return transport->Listen("node");
+  };
+  options.advertised = [](const std::string& address) { return address; };
+  options.callbacks.on_state = [](const CopyState&) {};
+  options.callbacks.on_order = [&](uint32_t, const CopyCore::OrderDone& order) {
+    done = done || order.number == 1;
+  };
+  CopyThread copy(std::move(options),
+                  std::make_unique<DurableShard>(DurableShardOptionsOf(ConfigOfRun(), 0, 1)));
+  opened = &copy;
+  AssignedCopy assigned;
+  assigned.set_epoch(1);
+  assigned.set_leader(1);
+  copy.Have(assigned, 1);
+  EXPECT_TRUE(Eventually([&] { return done.load(); }));
 }
 
 // A replaced leader follows its successor, and loses the steps that only it had.
