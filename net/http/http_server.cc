@@ -100,7 +100,8 @@ class HttpServer::Loop {
     epoll_event events[kEventsAtOnce];
     Time looked = SteadyNow();
     while (!stop_) {
-      const int count = epoll_wait(epoll_, events, kEventsAtOnce, kLookMilliseconds);
+      const int wait = connections_.empty() ? -1 : kLookMilliseconds;
+      const int count = epoll_wait(epoll_, events, kEventsAtOnce, wait);
       for (int i = 0; i < count; ++i) {
         const uint64_t id = events[i].data.u64;
         if (id == kListener) {
