@@ -14,9 +14,9 @@ void OrderProgress::Give(uint32_t number, const Place& place, uint64_t last,
                          const OrderBook& orders, Time now, ServerEffects* effects) {
   Shard& shard = shards_[number];
   if (shard.epoch != place.epoch) shard = {place.epoch, place.link, 0, place.written_order, {}};
-  if (shard.link != place.link || shard.sent == 0) {  // orders on their way are lost
+  if (shard.link != place.link || shard.sent == 0) {  // orders and answers on their way are lost
     shard.link = place.link;
-    shard.sent = shard.done;
+    shard.sent = shard.done = std::max(shard.done, place.written_order);
   }
   if (now < shard.retry) return;
   for (const OrderBook::Order& order : orders.orders()) {

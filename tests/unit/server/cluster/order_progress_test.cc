@@ -65,6 +65,20 @@ TEST_F(OrderProgressTest, WhatWasOnItsWayOverALostLinkIsSentAgain) {
   EXPECT_THAT(Sent(3), ElementsAre(2, 3));
 }
 
+// The book forgets what every shard has written, so nobody would send it again.
+TEST_F(OrderProgressTest, AnOrderWhoseAnswerWasLostIsCarriedOutIfTheDiskHasIt) {
+  AddRemovals(2);
+  EXPECT_THAT(Sent(2), ElementsAre(1, 2));
+  ASSERT_TRUE(orders_.Written({2}).ok());
+  place_.link = 8;
+  place_.written_order = 2;
+  EXPECT_THAT(Sent(2), IsEmpty());
+  ServerEffects effects;
+  progress_.Give(1, {.server = 1, .epoch = 4, .link = 1, .written_order = 2}, 2, orders_, now_,
+                 &effects);
+  EXPECT_EQ(progress_.CarriedOut(2), 2u);
+}
+
 TEST_F(OrderProgressTest, ANewLeadingCopyGetsWhatItsDiskLacks) {
   AddRemovals(3);
   EXPECT_THAT(Sent(3), ElementsAre(1, 2, 3));
