@@ -16,16 +16,7 @@ class Adam : public Optimizer {
     Loops().adam(MomentConstantsAt(config_, step.step, step.learning_rate), KeepAt(step), block);
   }
   std::optional<ElementUpdate> ElementUpdateAt(const OptimizerStep& step) const override {
-    const MomentConstants c = MomentConstantsAt(config_, step.step, step.learning_rate);
-    return ElementUpdate{.kind = ElementUpdate::Kind::kAdam,
-                         .rate = c.step_size,
-                         .keep = KeepAt(step),
-                         .epsilon = c.epsilon,
-                         .beta1 = c.beta1,
-                         .one_minus_beta1 = c.one_minus_beta1,
-                         .beta2 = c.beta2,
-                         .one_minus_beta2 = c.one_minus_beta2,
-                         .inverse_root_correction = c.inverse_root_correction};
+    return MomentUpdate(MomentConstantsAt(config_, step.step, step.learning_rate), KeepAt(step));
   }
 
  private:

@@ -23,4 +23,17 @@ MomentConstants MomentConstantsAt(const MomentsConfig& config, uint64_t t, doubl
   return c;
 }
 
+// adam's update, for a device. `keep`: factor on a weight by decoupled decay.
+inline ElementUpdate MomentUpdate(const MomentConstants& c, float keep) {
+  return {.kind = ElementUpdate::Kind::kAdam,
+          .rate = c.step_size,
+          .keep = keep,
+          .epsilon = c.epsilon,
+          .beta1 = c.beta1,
+          .one_minus_beta1 = c.one_minus_beta1,
+          .beta2 = c.beta2,
+          .one_minus_beta2 = c.one_minus_beta2,
+          .inverse_root_correction = c.inverse_root_correction};
+}
+
 }  // namespace psgd

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <vector>
 
+#include "common/newton_schulz.h"
 #include "optimizers/kernels.h"
 #include "optimizers/moments.h"
 #include "optimizers/optimizers.h"
@@ -9,13 +10,8 @@
 namespace psgd {
 namespace {
 
-// Of Jordan's Newton-Schulz iteration: x = a x + (b y + c y y) x, with y = x x'. Five rounds bring
-// singular values between 0.01 and 1 close to 1.
-constexpr float kA = 3.4445f, kB = -4.7750f, kC = 2.0315f;
-constexpr int kRounds = 5;
 // The share of adamw's usual update: with it both take the same rate and decay.
 constexpr double kLikeAdamw = 0.2;
-constexpr double kLeastNorm = 1e-7;
 
 struct Sides {
   size_t rows, columns;
@@ -32,18 +28,19 @@ void MakeOrthogonal(Sides sides, std::vector<float>* x) {
   const auto [r, c] = sides;
   SquareSums squares;
   AddSquares(x->data(), x->size(), &squares);
-  const auto scale = static_cast<float>(1 / (squares.Norm() + kLeastNorm));
+  const float scale = NewtonSchulz::Scale(squares.Sum());
   for (float& value : *x) value *= scale;
   std::vector<float> other(x->size()), y(r * r), polynomial(r * r), panel;
   const auto multiply = [&panel](const MatrixProduct& product) {
     panel.resize(product.inner * kPanel);
     Loops().multiply(product, panel.data());
   };
-  for (int round = 0; round < kRounds; ++round) {
+  for (int round = 0; round < NewtonSchulz::kRounds; ++round) {
     Transpose(sides, x->data(), other.data());
     multiply({r, r, c, 1, x->data(), other.data(), 0, nullptr, y.data()});
-    multiply({r, r, r, kC, y.data(), y.data(), kB, y.data(), polynomial.data()});
-    multiply({r, c, r, 1, polynomial.data(), x->data(), kA, x->data(), other.data()});
+    multiply({r, r, r, NewtonSchulz::kC, y.data(), y.data(), NewtonSchulz::kB, y.data(),
+              polynomial.data()});
+    multiply({r, c, r, 1, polynomial.data(), x->data(), NewtonSchulz::kA, x->data(), other.data()});
     x->swap(other);
   }
 }
@@ -58,16 +55,12 @@ class Muon : public Optimizer {
   bool whole_slices() const override { return true; }
 
   void ApplyBlock(const OptimizerStep& step, const OptimizerBlock& block) const override {
-    const auto keep = static_cast<float>(1 - step.learning_rate * step.weight_decay);
-    if (step.rows == 0) {
-      const MomentConstants c = MomentConstantsAt(config_, step.step, step.learning_rate);
-      return Loops().adam(c, keep, block);
-    }
-    const Sides sides = {step.rows, block.size / step.rows};
+    if (step.rows == 0) return Loops().adam(MomentsAt(step), KeepAt(step), block);
+    const Sides sides = {step.rows, step.columns};
     const Sides turned = {sides.columns, sides.rows};
     const bool turns = sides.rows > sides.columns;
     std::vector<float> update(block.size), other(turns ? block.size : 0);
-    Loops().look_ahead(static_cast<float>(config_.momentum()), block, update.data());
+    Loops().look_ahead(momentum(), block, update.data());
     if (turns) {
       Transpose(sides, update.data(), other.data());
       update.swap(other);
@@ -80,12 +73,23 @@ class Muon : public Optimizer {
       Transpose(turned, update.data(), other.data());
       update.swap(other);
     }
-    const double longer = static_cast<double>(std::max(sides.rows, sides.columns));
-    const auto rate = static_cast<float>(step.learning_rate * kLikeAdamw * std::sqrt(longer));
-    Loops().shrink_and_move(keep, rate, update.data(), block);
+    Loops().shrink_and_move(KeepAt(step), RateAt(step), update.data(), block);
   }
 
  private:
+  float momentum() const { return static_cast<float>(config_.momentum()); }
+  MomentConstants MomentsAt(const OptimizerStep& step) const {
+    return MomentConstantsAt(config_, step.step, step.learning_rate);
+  }
+  static float KeepAt(const OptimizerStep& step) {
+    return static_cast<float>(1 - step.learning_rate * step.weight_decay);
+  }
+  // Of a matrix.
+  static float RateAt(const OptimizerStep& step) {
+    const auto longer = static_cast<double>(std::max(step.rows, step.columns));
+    return static_cast<float>(step.learning_rate * kLikeAdamw * std::sqrt(longer));
+  }
+
   const MuonConfig config_;
 };
 

@@ -15,11 +15,12 @@ struct SquareSums {
   static constexpr size_t kSums = 16;
   double sums[kSums] = {};
 
-  double Norm() const {
+  double Sum() const {
     double total = 0;
     for (const double sum : sums) total += sum;
-    return std::sqrt(total);
+    return total;
   }
+  double Norm() const { return std::sqrt(Sum()); }
 };
 
 // The rate for an update, as a float. A tiny update has a rate beyond the largest float: infinity

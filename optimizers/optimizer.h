@@ -62,7 +62,7 @@ struct OptimizerStep {
   bool decays = true;        // false: biases, scales of norms; lars and lamb do not adapt these
   // muon: of a matrix inside the network, row-major. A convolution's filters are its rows. 0: it is
   // none.
-  size_t rows = 0;
+  size_t rows = 0, columns = 0;
 };
 
 // A stretch of a slice: weights, then the optimizer's state arrays, all `size` long. Each output is

@@ -144,7 +144,10 @@ OptimizerStep LocalSteps::StepOf(int parameter, double rate) const {
   step.decays = spec.decay();
   step.learning_rate = rate * own.rate;
   step.weight_decay = own.DecayOf(step.decays, hyper_.weight_decay());
-  if (options_.matrices[parameter]) step.rows = static_cast<size_t>(spec.shape(0));
+  if (options_.matrices[parameter]) {
+    step.rows = static_cast<size_t>(spec.shape(0));
+    step.columns = shards_[parameter].size() / step.rows;
+  }
   return step;
 }
 

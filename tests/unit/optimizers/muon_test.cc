@@ -75,7 +75,8 @@ Trained Train(size_t rows, size_t columns, int steps) {
     optimizer->ApplyBlock({.learning_rate = 0.02,
                            .weight_decay = 0.1,
                            .step = static_cast<uint64_t>(step),
-                           .rows = rows},
+                           .rows = rows,
+                           .columns = columns},
                           block);
   }
   return t;
@@ -136,7 +137,7 @@ TEST(Muon, EqualizesSingularValues) {
   block.weights_in = block.weights_out = weights.data();
   block.state_in = {first.data(), second.data()};
   block.state_out = {first.data(), second.data()};
-  optimizer->ApplyBlock({.learning_rate = 1, .rows = 3}, block);
+  optimizer->ApplyBlock({.learning_rate = 1, .rows = 3, .columns = 3}, block);
   for (int i = 0; i < 9; ++i) {
     const float update = -weights[i] / (0.2f * std::sqrt(3.0f));
     if (i % 4 == 0) {
