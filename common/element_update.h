@@ -1,10 +1,12 @@
 // What an optimizer does to each element of a parameter, as a device does it
 // (optimizers/optimizer.h has the formulas). It rounds after every operation, so it gives the bits
-// that the optimizers' loops give on the host. No Abseil here, because nvcc reads this.
+// that the optimizers' loops give on the host, except for muon's products of matrices. No Abseil
+// here, because nvcc reads this.
 #pragma once
 
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 
 #include "common/host_device.h"
 #include "common/rounded_math.h"
@@ -32,17 +34,20 @@ struct GradientBounds {
 };
 
 struct ElementUpdate {
-  enum class Kind { kAdd, kSgd, kMomentum, kNesterov, kAdagrad, kAdam };
+  // kAdd: w += g. kLookAhead: of a matrix that muon moves; w is not the weight, but gets
+  // nesterov's look ahead, which is made orthogonal and then moves the weights as kSgd.
+  enum class Kind { kAdd, kSgd, kMomentum, kNesterov, kAdagrad, kAdam, kLookAhead };
 
-  Kind kind = Kind::kAdd;  // kAdd: w += g
-  float rate = 0;          // adam: rate / (1 - beta1^t)
-  float decay = 0;         // not 0: g += decay * w first
-  float keep = 1;          // adam: a factor of the weight
+  Kind kind = Kind::kAdd;
+  float rate = 0;   // adam: rate / (1 - beta1^t)
+  float decay = 0;  // not 0: g += decay * w first; not for kLookAhead
+  float keep = 1;   // sgd, adam: a factor of the weight
   float momentum = 0;
   float epsilon = 0;
   float beta1 = 0, one_minus_beta1 = 0;
   float beta2 = 0, one_minus_beta2 = 0;
   float inverse_root_correction = 0;
+  uint32_t rows = 0;  // kLookAhead: of the row-major matrix
 
   PS_HD void Apply(float g, float* w, float* first_state, float* second_state) const;
 };
@@ -65,7 +70,7 @@ PS_HD inline void ElementUpdate::Apply(float g, float* w, float* first_state,
       *w = Math::Add(*w, g);
       return;
     case Kind::kSgd:
-      *w = Math::Sub(*w, Math::Mul(rate, g));
+      *w = Math::Sub(Math::Mul(*w, keep), Math::Mul(rate, g));
       return;
     case Kind::kMomentum:
       *first_state = Math::Add(Math::Mul(momentum, *first_state), g);
@@ -89,6 +94,10 @@ PS_HD inline void ElementUpdate::Apply(float g, float* w, float* first_state,
       *w = Math::Sub(Math::Mul(*w, keep), Math::Div(Math::Mul(rate, *first_state), root));
       return;
     }
+    case Kind::kLookAhead:
+      *first_state = Math::Add(Math::Mul(momentum, *first_state), g);
+      *w = Math::Add(g, Math::Mul(momentum, *first_state));
+      return;
   }
 }
 

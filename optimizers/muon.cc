@@ -75,6 +75,14 @@ class Muon : public Optimizer {
     }
     Loops().shrink_and_move(KeepAt(step), RateAt(step), update.data(), block);
   }
+  std::optional<ElementUpdate> ElementUpdateAt(const OptimizerStep& step) const override {
+    if (step.rows == 0) return MomentUpdate(MomentsAt(step), KeepAt(step));
+    return ElementUpdate{.kind = ElementUpdate::Kind::kLookAhead,
+                         .rate = RateAt(step),
+                         .keep = KeepAt(step),
+                         .momentum = momentum(),
+                         .rows = static_cast<uint32_t>(step.rows)};
+  }
 
  private:
   float momentum() const { return static_cast<float>(config_.momentum()); }

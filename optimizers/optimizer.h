@@ -95,8 +95,7 @@ class Optimizer {
   // do not change.
   virtual absl::string_view state_name(int i) const = 0;
   virtual void ApplyBlock(const OptimizerStep& step, const OptimizerBlock& block) const = 0;
-  // What ApplyBlock does, for a device. None: the new value of an element depends on others, too,
-  // or only shards make such updates.
+  // What ApplyBlock does, for a device. None: devices do not have such updates.
   virtual std::optional<ElementUpdate> ElementUpdateAt(const OptimizerStep& step) const {
     return std::nullopt;
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/string_view.h"
@@ -23,10 +24,13 @@ struct SavedHead {
 
 }  // namespace
 
-bool LocalSteps::CanUseDevice(const OptimizerConfig& optimizer, int* state_arrays) {
+bool LocalSteps::CanUseDevice(const OptimizerConfig& optimizer, int* state_arrays,
+                              bool* orthogonal) {
   const std::unique_ptr<Optimizer> made = MakeOptimizer(optimizer);
+  const std::optional<ElementUpdate> of_matrix = made->ElementUpdateAt({.rows = 1, .columns = 1});
   *state_arrays = made->state_arrays();
-  return made->ElementUpdateAt(OptimizerStep()).has_value();
+  *orthogonal = of_matrix && of_matrix->kind == ElementUpdate::Kind::kLookAhead;
+  return of_matrix.has_value();
 }
 
 LocalSteps::LocalSteps(Options options)

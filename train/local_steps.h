@@ -45,8 +45,8 @@ class LocalSteps {
     int threads = 1;  // of a step on the host
   };
 
-  // Whether a device can make the steps of this optimizer. Sets its number of state arrays.
-  static bool CanUseDevice(const OptimizerConfig& optimizer, int* state_arrays);
+  // Whether a device can make the steps of this optimizer. Sets the arguments of KeepStates.
+  static bool CanUseDevice(const OptimizerConfig& optimizer, int* state_arrays, bool* orthogonal);
 
   explicit LocalSteps(Options options);
 

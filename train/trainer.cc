@@ -202,14 +202,15 @@ absl::StatusOr<Network*> Trainer::DeviceOfLocalSteps(size_t replicas) {
   if (options_.gpus.empty()) return nullptr;
   Network* const network = network_->device_network();
   int arrays = 0;
+  bool orthogonal = false;
   std::string why;
   if (replicas > 1) {
     why = "several GPUs train together";
   } else if (network == nullptr) {
     why = "of data.micro_batch";
-  } else if (!LocalSteps::CanUseDevice(config().local().optimizer(), &arrays)) {
-    why = "it needs whole tensors";
-  } else if (const absl::Status kept = network->KeepStates(arrays); kept.ok()) {
+  } else if (!LocalSteps::CanUseDevice(config().local().optimizer(), &arrays, &orthogonal)) {
+    why = "it needs norms of tensors";
+  } else if (const absl::Status kept = network->KeepStates(arrays, orthogonal); kept.ok()) {
     options_.log->info("the local optimizer runs on the GPU");
     return network;
   } else if (absl::IsResourceExhausted(kept)) {

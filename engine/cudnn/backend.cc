@@ -4,6 +4,7 @@
 #include "engine/cudnn/feed.h"
 #include "engine/cudnn/group.h"
 #include "engine/cudnn/lower.h"
+#include "engine/cudnn/orthogonal.h"
 #include "engine/runtime/plugin.h"
 
 namespace psgd {
@@ -68,16 +69,20 @@ class CudnnBackend : public Backend {
   }
   absl::Status Update(std::span<const ParameterUpdate> updates,
                       const GradientBounds& bounds) override {
-    const size_t sums = bounds.norm > 0 ? cudnn::UpdateSums(updates.data(), updates.size()) : 0;
-    if (sums > update_sums_) {
-      PSGD_ASSIGN_OR_RETURN(update_memory_, device_->Allocate(sums * sizeof(double)));
-      update_sums_ = sums;
+    double* sums = nullptr;
+    if (bounds.norm > 0) {
+      PSGD_ASSIGN_OR_RETURN(sums, SumsOf(updates));
     }
     return cudnn::CheckCall(
-        cudnn::UpdateParameters(
-            device_->stream(), updates.data(), updates.size(), bounds,
-            static_cast<double*>(update_memory_ ? update_memory_->data() : nullptr)),
+        cudnn::UpdateParameters(device_->stream(), updates.data(), updates.size(), bounds, sums),
         "UpdateParameters");
+  }
+  absl::Status MakeOrthogonal(size_t rows, size_t columns, float* x, float* scratch) override {
+    const ParameterUpdate of = {.size = rows * columns};
+    PSGD_ASSIGN_OR_RETURN(double* const sums, SumsOf({&of, 1}));
+    const cublasComputeType_t compute =
+        options_.precision == Precision::kFp32 ? CUBLAS_COMPUTE_32F : CUBLAS_COMPUTE_32F_FAST_TF32;
+    return cudnn::MakeOrthogonal(*device_, compute, rows, columns, {x, scratch, sums});
   }
   absl::StatusOr<std::unique_ptr<Mark>> SetMark() override { return device_->SetMark(); }
 
@@ -129,9 +134,19 @@ class CudnnBackend : public Backend {
   }
 
  private:
+  // Memory for the sums of squares of an update.
+  absl::StatusOr<double*> SumsOf(std::span<const ParameterUpdate> updates) {
+    const size_t sums = cudnn::UpdateSums(updates.data(), updates.size());
+    if (sums > update_sums_) {
+      PSGD_ASSIGN_OR_RETURN(update_memory_, device_->Allocate(sums * sizeof(double)));
+      update_sums_ = sums;
+    }
+    return static_cast<double*>(update_memory_->data());
+  }
+
   const BackendOptions options_;
   const std::unique_ptr<cudnn::Device> device_;
-  std::unique_ptr<DeviceMemory> update_memory_;  // of an update, for the norm of its gradients
+  std::unique_ptr<DeviceMemory> update_memory_;  // see SumsOf
   size_t update_sums_ = 0;
 };
 

@@ -35,6 +35,8 @@ cudaError_t Unscale(cudaStream_t stream, int64_t count, float* gradient, StepVal
 size_t UpdateSums(const ParameterUpdate* updates, size_t count);
 cudaError_t UpdateParameters(cudaStream_t stream, const ParameterUpdate* updates, size_t count,
                              const GradientBounds& bounds, double* sums);
+// to = x times NewtonSchulz::Scale. `sums` has UpdateSums doubles of this size.
+cudaError_t Normalize(cudaStream_t stream, size_t size, const float* x, double* sums, float* to);
 
 // Converts values to another layout or type. Only images have a channels-last layout. For other
 // tensors `area` is 1 and `channels` is the number of elements. One of the two formats may have

@@ -1,4 +1,5 @@
 // The update of parameters by an optimizer: one launch for many parameters.
+#include "common/newton_schulz.h"
 #include "common/rounded_math.h"
 #include "engine/cudnn/kernel_tools.cuh"
 #include "engine/cudnn/kernels.h"
@@ -76,11 +77,12 @@ __global__ void SquaresKernel(Updates updates, GradientBounds bounds, double* su
 }
 
 // Sets sums[0], what gradients are multiplied by, from the blocks' sums behind it.
-__global__ void ScaleKernel(int64_t blocks, GradientBounds bounds, double* sums) {
+template <typename By>
+__global__ void ScaleKernel(int64_t blocks, By by, double* sums) {
   double mine = 0;
   for (int64_t i = threadIdx.x; i < blocks; i += kThreads) mine += sums[1 + i];
   const double sum = SumOfBlock(mine);
-  if (threadIdx.x == 0) sums[0] = bounds.Scale(sum);
+  if (threadIdx.x == 0) sums[0] = by.Scale(sum);
 }
 
 // `scale`: of gradients; null: 1.
@@ -116,6 +118,25 @@ void ForEachLaunch(const ParameterUpdate* updates, size_t count, Launch launch) 
   if (some.blocks() > 0) launch(some);
 }
 
+// Sets sums[0] by by.Scale, from the squares of all gradients.
+template <typename By>
+void StartScale(cudaStream_t stream, const ParameterUpdate* updates, size_t count,
+                const GradientBounds& bounds, By by, double* sums) {
+  int64_t blocks = 0;
+  ForEachLaunch(updates, count, [&](const Updates& some) {
+    Start(stream, some.blocks(), kThreads, SquaresKernel, some, bounds, sums + 1 + blocks);
+    blocks += some.blocks();
+  });
+  Start(stream, 1, kThreads, ScaleKernel<By>, blocks, by, sums);
+}
+
+struct TimesScale {
+  const double* scale;
+  __device__ float operator()(float x) const {
+    return RoundedMath::Mul(x, static_cast<float>(*scale));
+  }
+};
+
 }  // namespace
 
 size_t UpdateSums(const ParameterUpdate* updates, size_t count) {
@@ -127,18 +148,21 @@ size_t UpdateSums(const ParameterUpdate* updates, size_t count) {
 cudaError_t UpdateParameters(cudaStream_t stream, const ParameterUpdate* updates, size_t count,
                              const GradientBounds& bounds, double* sums) {
   const bool scales = bounds.norm > 0;
-  if (scales) {
-    int64_t blocks = 0;
-    ForEachLaunch(updates, count, [&](const Updates& some) {
-      Start(stream, some.blocks(), kThreads, SquaresKernel, some, bounds, sums + 1 + blocks);
-      blocks += some.blocks();
-    });
-    Start(stream, 1, kThreads, ScaleKernel, blocks, bounds, sums);
-  }
+  if (scales) StartScale(stream, updates, count, bounds, bounds, sums);
   ForEachLaunch(updates, count, [&](const Updates& some) {
     Start(stream, some.blocks(), kThreads, UpdateKernel, some, bounds,
           static_cast<const double*>(scales ? sums : nullptr));
   });
+  return cudaGetLastError();
+}
+
+cudaError_t Normalize(cudaStream_t stream, size_t size, const float* x, double* sums, float* to) {
+  ParameterUpdate of;
+  of.size = size;
+  of.gradient = x;
+  of.update.kind = ElementUpdate::Kind::kSgd;
+  StartScale(stream, &of, 1, GradientBounds(), NewtonSchulz(), sums);
+  StartMap(stream, static_cast<int64_t>(size), TimesScale{sums}, to, x);
   return cudaGetLastError();
 }
 

@@ -145,6 +145,9 @@ class Backend {
   // the bounds. An error if computes_on_host().
   virtual absl::Status Update(std::span<const ParameterUpdate> updates,
                               const GradientBounds& bounds) = 0;
+  // Launches Newton-Schulz iterations (common/newton_schulz.h) on a row-major matrix x in the
+  // device's memory. `scratch`: also there, ScratchFloats. An error if computes_on_host().
+  virtual absl::Status MakeOrthogonal(size_t rows, size_t columns, float* x, float* scratch) = 0;
   // Sets a mark behind all earlier launches. In a recording each replay sets the mark again. An
   // error if computes_on_host().
   virtual absl::StatusOr<std::unique_ptr<Mark>> SetMark() = 0;

@@ -57,6 +57,10 @@ absl::Status HostBackend::Update(std::span<const ParameterUpdate>, const Gradien
   return absl::UnimplementedError("an optimizer of the host updates the host's weights");
 }
 
+absl::Status HostBackend::MakeOrthogonal(size_t, size_t, float*, float*) {
+  return absl::UnimplementedError("an optimizer of the host updates the host's weights");
+}
+
 absl::StatusOr<std::unique_ptr<Mark>> HostBackend::SetMark() {
   return absl::UnimplementedError("kernels run on the host");
 }

@@ -23,6 +23,7 @@ class HostBackend : public Backend {
   absl::StatusOr<std::unique_ptr<Feed>> MakeFeed(size_t bytes) override;
   absl::Status Update(std::span<const ParameterUpdate> updates,
                       const GradientBounds& bounds) override;
+  absl::Status MakeOrthogonal(size_t rows, size_t columns, float* x, float* scratch) override;
   absl::StatusOr<std::unique_ptr<Mark>> SetMark() override;
   absl::Status BeginRun(const Step&) override { return absl::OkStatus(); }
   // Always an error: a kernel is done when Run returns, so there are no launches to record.

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/newton_schulz.h"
 #include "engine/graph/hidden_matrices.h"
 #include "engine/graph/model_spec.h"
 #include "engine/ops/cost.h"
@@ -368,17 +369,25 @@ void Network::KeepOnDevice(std::vector<bool> kept,
   impl_->parameters->KeepOnDevice(std::move(kept), std::move(launched));
 }
 
-absl::Status Network::KeepStates(int arrays) {
+absl::Status Network::KeepStates(int arrays, bool orthogonal) {
   impl_->backend->EnterThread();
+  size_t scratch = 0;
+  for (int i = 0; i < spec().parameters_size(); ++i) {
+    if (!orthogonal || !impl_->hidden_matrices[i]) continue;
+    const auto rows = static_cast<size_t>(spec().parameters(i).shape(0));
+    const size_t columns = parameter(i).size() / rows;
+    scratch = std::max(scratch, NewtonSchulz::ScratchFloats(rows, columns));
+  }
   // Kernels, and the norm of a gradient, take memory later.
   constexpr size_t kSpare = size_t{256} << 20;
   const size_t available = impl_->backend->AvailableMemory();
-  const size_t bytes = static_cast<size_t>(arrays) * ReportMemory(*impl_->planned).ahead;
+  const size_t bytes =
+      static_cast<size_t>(arrays) * ReportMemory(*impl_->planned).ahead + scratch * sizeof(float);
   if (available > 0 && available < bytes + kSpare) {
     return ResourceExhaustedError(bytes >> 20, " MiB for an optimizer's state, of ",
                                   available >> 20, " MiB free");
   }
-  return impl_->parameters->MakeStates(arrays);
+  return impl_->parameters->MakeStates(arrays, scratch);
 }
 absl::Status Network::UpdateParameters(std::span<const ElementUpdate> updates,
                                        const GradientBounds& bounds) {

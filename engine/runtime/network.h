@@ -121,9 +121,10 @@ class Network {
                     std::function<absl::Status(int, const DeviceGradient&)> launched);
 
   // From the next step on, gradients stay on the device, where UpdateParameters uses them, with
-  // `arrays` zeroed arrays for each parameter. RESOURCE_EXHAUSTED: the device lacks room for these.
+  // `arrays` zeroed arrays for each parameter. `orthogonal`: hidden matrices may have the update
+  // kLookAhead, which needs scratch memory. RESOURCE_EXHAUSTED: the device lacks room for all this.
   // REQUIRES: on_device(), no step was taken yet, and every TrainStep has a null on_gradient.
-  absl::Status KeepStates(int arrays);
+  absl::Status KeepStates(int arrays, bool orthogonal);
   // Moves the parameters by the gradients of the last TrainStep within the bounds, on the device.
   // `updates`: by parameter. Afterwards parameter(i) is old, until FetchParameters. REQUIRES:
   // KeepStates.

@@ -44,32 +44,46 @@ void ParameterMemory::KeepOnDevice(std::vector<bool> kept, OnLaunched launched) 
   launched_ = std::move(launched);
 }
 
-absl::Status ParameterMemory::MakeStates(int arrays) {
-  const size_t each = of_values_.end;
-  PSGD_ASSIGN_OR_RETURN(state_memory_,
-                        backend_->Allocate(static_cast<size_t>(arrays) * each * sizeof(float)));
+absl::Status ParameterMemory::MakeStates(int arrays, size_t scratch) {
+  const size_t each = of_values_.end, all = static_cast<size_t>(arrays) * each;
+  PSGD_ASSIGN_OR_RETURN(state_memory_, backend_->Allocate((all + scratch) * sizeof(float)));
   auto* const first = static_cast<float*>(state_memory_->data());
   for (int array = 0; array < arrays; ++array) states_.push_back(first + array * each);
+  scratch_ = first + all;
   kept_.assign(kept_.size(), true);
   return absl::OkStatus();
 }
 
 absl::Status ParameterMemory::Update(std::span<const ElementUpdate> updates,
                                      const GradientBounds& bounds, uint64_t version) {
-  std::vector<ParameterUpdate> all;
+  using Kind = ElementUpdate::Kind;
+  std::vector<ParameterUpdate> all, moves;
   for (size_t i = 0; i < updates.size(); ++i) {
     const size_t begin = of_values_.begins[i];
     ParameterUpdate& one = all.emplace_back();
     one.size = of_values_.counts[i];
-    one.gradient = gradients_ + of_gradients_.begins[i];
+    float* const gradient = gradients_ + of_gradients_.begins[i];
+    one.gradient = gradient;
     one.weights = values_ + begin;
-    // A statistic has no state.
-    const size_t arrays = updates[i].kind == ElementUpdate::Kind::kAdd ? 0 : states_.size();
-    for (size_t array = 0; array < arrays; ++array) one.states[array] = states_[array] + begin;
     one.update = updates[i];
+    if (updates[i].kind == Kind::kLookAhead) {
+      moves.push_back(one);
+      moves.back().update.kind = Kind::kSgd;
+      one.weights = gradient;  // nothing reads the gradient afterwards
+    }
+    // A statistic has no state.
+    const size_t arrays = updates[i].kind == Kind::kAdd ? 0 : states_.size();
+    for (size_t array = 0; array < arrays; ++array) one.states[array] = states_[array] + begin;
   }
   uploaded_ = version;
-  return backend_->Update(all, bounds);
+  PSGD_RETURN_IF_ERROR(backend_->Update(all, bounds));
+  if (moves.empty()) return absl::OkStatus();
+  for (const ParameterUpdate& one : all) {
+    if (one.update.kind != Kind::kLookAhead) continue;
+    const size_t rows = one.update.rows;
+    PSGD_RETURN_IF_ERROR(backend_->MakeOrthogonal(rows, one.size / rows, one.weights, scratch_));
+  }
+  return backend_->Update(moves, {});
 }
 
 absl::Status ParameterMemory::Fetch() {

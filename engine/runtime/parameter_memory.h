@@ -38,10 +38,11 @@ class ParameterMemory {
   void KeepOnDevice(std::vector<bool> kept, OnLaunched launched);
 
   // Allocates `arrays` arrays for each parameter, of zeros, on the device: an optimizer's state.
-  // From the next step on, gradients stay on the device, for Update. REQUIRES: kernels do not run
-  // on the host.
-  absl::Status MakeStates(int arrays);
-  // Launches the updates of all parameters, by parameter. Afterwards `value` is old, until Fetch.
+  // From the next step on, gradients stay on the device, for Update. `scratch`: floats for updates
+  // that are made orthogonal. REQUIRES: kernels do not run on the host.
+  absl::Status MakeStates(int arrays, size_t scratch);
+  // Launches the updates of all parameters, by parameter. Afterwards `value` is old, until Fetch,
+  // and the gradient of an update kLookAhead is overwritten.
   absl::Status Update(std::span<const ElementUpdate> updates, const GradientBounds& bounds,
                       uint64_t version);
   // Copies the device's values to the host's.
@@ -105,6 +106,7 @@ class ParameterMemory {
   uint64_t uploaded_ = 0;
   std::unique_ptr<DeviceMemory> state_memory_;
   std::vector<float*> states_;  // by array; laid out as the values
+  float* scratch_ = nullptr;
   // The second copy.
   std::unique_ptr<DeviceMemory> next_memory_;
   float* next_values_ = nullptr;

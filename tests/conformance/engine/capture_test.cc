@@ -1,6 +1,7 @@
 // Steps that a device replays give their own gradients, not those of the step before. With
 // test-gpu.sh it is the first test on a GPU, because all that a run learns rests on it.
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <vector>
 
@@ -8,6 +9,7 @@
 
 #include "common/philox.h"
 #include "engine/runtime/plugin.h"
+#include "optimizers/optimizer.h"
 #include "tests/unit/engine/network_fixture.h"
 #include "tests/unit/engine/plugin_dir.h"
 
@@ -128,7 +130,7 @@ TEST_P(CaptureTest, AnOptimizerUpdatesParametersAsOnTheHost) {
   for (size_t p = 0; p < kParameters; ++p) {
     const size_t unaligned = p % 5 == 4;
     const auto at = [&](size_t array) { return (p * kArrays + array) * kMost + unaligned; };
-    const auto kind = static_cast<Kind>(p % 6);
+    const auto kind = static_cast<Kind>(p / std::size(kSizes) % 7);
     const size_t states = kind == Kind::kAdam                        ? 2
                           : kind == Kind::kAdd || kind == Kind::kSgd ? 0
                                                                      : 1;
@@ -179,6 +181,112 @@ TEST_P(CaptureTest, AnOptimizerUpdatesParametersAsOnTheHost) {
     ASSERT_TRUE(backend_->Update(updates, bounds).ok());
     ASSERT_TRUE(backend_->Download(device, got.data(), kBytes).ok());
     EXPECT_TRUE(got == wanted);
+  }
+}
+
+// Trains with muon. Inside the network are a wide, a tall and a square matrix.
+class Muon {
+ public:
+  Muon() {
+    OptimizerConfig config;
+    config.mutable_muon()->set_momentum(0.9);
+    optimizer_ = MakeOptimizer(config);
+  }
+
+  std::unique_ptr<Network> Make(Precision precision) const {
+    ModelConfig model = ZooModel("mlp");
+    for (const int width : {24, 72, 72}) model.add_hidden(width);
+    return MakeNetwork(
+        model, problem_,
+        {.backend = "cudnn", .precision = precision, .plugin_dir = testing::PluginDir()});
+  }
+  void MakeGradients(Network* network, uint64_t number) const {
+    const auto result = network->TrainStep(problem_.step_batch(), number, nullptr);
+    ASSERT_TRUE(result.ok()) << result.status();
+  }
+  void StepOnDevice(Network* network, uint64_t number) const {
+    MakeGradients(network, number);
+    std::vector<ElementUpdate> updates;
+    for (int i = 0; i < network->spec().parameters_size(); ++i) {
+      updates.push_back(*optimizer_->ElementUpdateAt(Of(network, i, number)));
+    }
+    ASSERT_TRUE(network->UpdateParameters(updates, {}).ok());
+    ASSERT_TRUE(network->FetchParameters().ok());
+  }
+  void StepOnHost(Network* network, int i, uint64_t number,
+                  std::array<std::vector<float>, 2>* states) const {
+    OptimizerBlock block;
+    block.size = network->parameter(i).size();
+    block.gradient = network->gradient(i).data();
+    block.weights_in = block.weights_out = network->parameter(i).data();
+    for (size_t s = 0; s < states->size(); ++s) {
+      (*states)[s].resize(block.size);
+      block.state_in[s] = block.state_out[s] = (*states)[s].data();
+    }
+    optimizer_->ApplyBlock(Of(network, i, number), block);
+  }
+
+ private:
+  static OptimizerStep Of(Network* network, int i, uint64_t number) {
+    OptimizerStep step = {.learning_rate = 0.02, .weight_decay = 0.1, .step = number};
+    if (network->hidden_matrices()[static_cast<size_t>(i)]) {
+      step.rows = static_cast<size_t>(network->spec().parameters(i).shape(0));
+      step.columns = network->parameter(i).size() / step.rows;
+    }
+    return step;
+  }
+
+  const Problem problem_ = MakeProblem({1, 16, 16, 4}, 4);
+  std::unique_ptr<Optimizer> optimizer_;
+};
+
+TEST_P(CaptureTest, MuonMovesMatricesAsOnTheHost) {
+  const Muon muon;
+  const auto device = muon.Make(Precision::kFp32), host = muon.Make(Precision::kFp32);
+  ASSERT_TRUE(device != nullptr && host != nullptr);
+  EXPECT_EQ(std::ranges::count(host->hidden_matrices(), true), 3);
+  ASSERT_TRUE(device->KeepStates(2, /*orthogonal=*/true).ok());
+  std::vector<std::array<std::vector<float>, 2>> states(
+      static_cast<size_t>(host->spec().parameters_size()));
+  for (uint64_t step = 1; step <= 3; ++step) {
+    muon.StepOnDevice(device.get(), step);
+    muon.MakeGradients(host.get(), step);
+    for (int i = 0; i < host->spec().parameters_size(); ++i) {
+      SCOPED_TRACE(host->spec().parameters(i).name());
+      const auto index = static_cast<size_t>(i);
+      muon.StepOnHost(host.get(), i, step, &states[index]);
+      const std::span<float> weights = host->parameter(i);
+      // The sums of products differ in their order.
+      const double apart = host->hidden_matrices()[index] ? 1e-5 : 0;
+      for (size_t k = 0; k < weights.size(); ++k) {
+        ASSERT_NEAR(device->parameter(i)[k], weights[k], apart) << k;
+      }
+      for (size_t s = 0; s < 2; ++s) {
+        std::vector<float> state(weights.size());
+        ASSERT_TRUE(device->ReadState(static_cast<int>(s), i, state).ok());
+        EXPECT_TRUE(state == states[index][s]) << s;
+      }
+      // So the next gradients are the device's.
+      std::ranges::copy(device->parameter(i), weights.begin());
+    }
+    host->InvalidateParameters();
+  }
+}
+
+TEST_P(CaptureTest, MuonRepeatsItsBits) {
+  const Muon muon;
+  for (const Precision precision : {Precision::kFp32, Precision::kBf16}) {
+    std::vector<float> weights[2];
+    for (std::vector<float>& run : weights) {
+      const auto network = muon.Make(precision);
+      ASSERT_NE(network, nullptr);
+      ASSERT_TRUE(network->KeepStates(2, /*orthogonal=*/true).ok());
+      for (uint64_t step = 1; step <= 3; ++step) muon.StepOnDevice(network.get(), step);
+      for (int i = 0; i < network->spec().parameters_size(); ++i) {
+        run.insert(run.end(), network->parameter(i).begin(), network->parameter(i).end());
+      }
+    }
+    EXPECT_TRUE(weights[0] == weights[1]);
   }
 }
 

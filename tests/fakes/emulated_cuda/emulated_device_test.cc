@@ -86,6 +86,23 @@ TEST_F(EmulatedDeviceTest, AWorkspaceThatDoesNotFitLeavesTheNextEngine) {
   EXPECT_TRUE(trained.ok()) << trained;
 }
 
+// Muon's scratch memory counts, so a device that lacks it leaves the steps to the host.
+TEST_F(EmulatedDeviceTest, StatesAndScratchMemoryNeedRoom) {
+  ModelConfig model = ZooModel("mlp");
+  for (int i = 0; i < 2; ++i) model.add_hidden(2048);  // takes 48 MiB of scratch memory
+  const auto keep = [&](bool orthogonal) {
+    const auto network = Network::Create(model, {1, 16, 16, 4}, 2, options_);
+    return network.ok() ? (*network)->KeepStates(2, orthogonal) : network.status();
+  };
+  settings_->memory = 320 * kMebibyte;
+  while (settings_->memory < before_.memory && absl::IsResourceExhausted(keep(false))) {
+    settings_->memory += 32 * kMebibyte;
+  }
+  EXPECT_TRUE(absl::IsResourceExhausted(keep(true)));
+  settings_->memory += 48 * kMebibyte;
+  EXPECT_TRUE(keep(true).ok());
+}
+
 // A lack of memory is an error, because a smaller batch is faster than another kernel.
 TEST_F(EmulatedDeviceTest, AWorkspaceThatFitsNowhereIsALackOfMemory) {
   settings_->memory = 200 * kMebibyte;

@@ -1,11 +1,15 @@
 // An imitated device: the reference's kernels behind streams (queues.h), as a plugin that replaces
 // `cudnn`. It tests on any machine what a network does around GPU kernels: uploads, batches ahead,
 // early gradients, recorded steps. BackendOptions::device is the seed.
+#include <algorithm>
 #include <cstring>
+#include <vector>
 
+#include "common/newton_schulz.h"
 #include "engine/reference/backend.h"
 #include "engine/runtime/host_memory.h"
 #include "engine/runtime/plugin.h"
+#include "optimizers/norms.h"
 #include "tests/fakes/queued_device/devices.h"
 
 namespace psgd::queued {
@@ -112,6 +116,41 @@ class QueuedFeed : public Feed {
   const EventPtr arrived_ = std::make_shared<Event>(), taken_ = std::make_shared<Event>();
 };
 
+// NewtonSchulz with the bits of optimizers/muon.cc.
+void Orthogonalize(size_t rows, size_t columns, float* x) {
+  const size_t r = std::min(rows, columns), c = std::max(rows, columns);
+  // Element i, j of the wide one of x and x'.
+  const auto at = [=](size_t i, size_t j) { return rows > columns ? j * columns + i : i * c + j; };
+  SquareSums squares;
+  for (size_t i = 0; i < r * c; ++i) {
+    const double value = x[at(i / c, i % c)];
+    squares.sums[i % SquareSums::kSums] += value * value;
+  }
+  const float scale = NewtonSchulz::Scale(squares.Sum());
+  for (size_t i = 0; i < r * c; ++i) x[i] *= scale;
+  const auto sum = [](size_t count, const auto& of) {
+    float total = 0;
+    for (size_t k = 0; k < count; ++k) total += of(k);
+    return total;
+  };
+  std::vector<float> y(r * r), polynomial(r * r), next(r * c);
+  for (int round = 0; round < NewtonSchulz::kRounds; ++round) {
+    for (size_t i = 0; i < r * r; ++i) {
+      y[i] = sum(c, [&](size_t k) { return x[at(i / r, k)] * x[at(i % r, k)]; });
+    }
+    for (size_t i = 0; i < r * r; ++i) {
+      const float product = sum(r, [&](size_t k) { return y[i / r * r + k] * y[k * r + i % r]; });
+      polynomial[i] = NewtonSchulz::kC * product + NewtonSchulz::kB * y[i];
+    }
+    for (size_t i = 0; i < r * c; ++i) {
+      const size_t here = at(i / c, i % c);
+      next[here] = sum(r, [&](size_t k) { return polynomial[i / c * r + k] * x[at(k, i % c)]; }) +
+                   NewtonSchulz::kA * x[here];
+    }
+    std::ranges::copy(next, x);
+  }
+}
+
 class QueuedBackend : public HostBackend {
  public:
   explicit QueuedBackend(const BackendOptions& options)
@@ -173,6 +212,10 @@ class QueuedBackend : public HostBackend {
         }
       });
     }
+    return absl::OkStatus();
+  }
+  absl::Status MakeOrthogonal(size_t rows, size_t columns, float* x, float*) override {
+    queues_->Put(kKernels, Asked::kLaunch, [=] { Orthogonalize(rows, columns, x); });
     return absl::OkStatus();
   }
   absl::StatusOr<std::unique_ptr<Mark>> SetMark() override {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <set>
+#include <utility>
 
 #include "tests/fakes/queued_device/asked.h"
 #include "tests/system/run_test.h"
@@ -211,16 +212,19 @@ TEST_F(SteadyState, TheHostWaitsForPayloadsAndTheLoss) {
 // Local steps keep gradients and weights on the device; only the loss comes back, and at an
 // exchange the weights.
 TEST_F(SteadyState, LocalStepsStayOnTheDevice) {
-  for (const std::string more :
-       {"train.clip={norm: 0.05, value: 0.01}", "local={fragments: 2, delay: 1, mix: 0.5}"}) {
-    SCOPED_TRACE(more);
-    const std::vector<std::string> settings = {
-        more,
-        "local.steps=8",
-        "local.optimizer={adamw: {learning_rate: 0.01, weight_decay: 0.1}}",
-        "optimizer={worker: {}}",
-        "compression.push=none",
-        "train.epochs=2"};
+  const std::string bounds = "train.clip={norm: 0.05, value: 0.01}";
+  const std::string fragments = "local={fragments: 2, delay: 1, mix: 0.5}";
+  const std::string adamw = "{adamw: {learning_rate: 0.01, weight_decay: 0.1}}";
+  const std::string muon = "{muon: {learning_rate: 0.01, weight_decay: 0.1}}";
+  for (const auto& [optimizer, more] :
+       {std::pair(adamw, bounds), std::pair(adamw, fragments), std::pair(muon, bounds)}) {
+    SCOPED_TRACE(optimizer + more);
+    const std::vector<std::string> settings = {more,
+                                               "local.steps=8",
+                                               "local.optimizer=" + optimizer,
+                                               "optimizer={worker: {}}",
+                                               "compression.push=none",
+                                               "train.epochs=2"};
     const std::vector<std::vector<Asked>> steps = TrainAll(settings);
     size_t exchanges = 0;
     for (const std::vector<Asked>& step : steps) {

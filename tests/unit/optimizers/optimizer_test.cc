@@ -248,7 +248,7 @@ TEST(OptimizerTest, ADevicesUpdateHasTheHostsBits) {
     EXPECT_EQ(made.weights, wanted.weights);
     for (size_t s = 0; s < wanted.states.size(); ++s) EXPECT_EQ(made.states[s], wanted.states[s]);
   }
-  EXPECT_EQ(compared, 6);
+  EXPECT_EQ(compared, 7);
 }
 
 }  // namespace
