@@ -19,7 +19,7 @@ psgd_precompile(psgd_light_room_headers common/precompiled.h ${psgd_light})
 # namespaces must differ. ALONE lists sources that must stay alone: names that every codec has,
 # files that are compiled once per instruction set, and an Impl with a type of its file's anonymous
 # namespace (GCC takes the included file for a header and warns).
-set(CMAKE_UNITY_BUILD_BATCH_SIZE 8)
+set(CMAKE_UNITY_BUILD_BATCH_SIZE 16)
 function(psgd_compile_together name)
   cmake_parse_arguments(ARG "" "" "ALONE" ${ARGN})
   set_target_properties(${name} PROPERTIES UNITY_BUILD ON)

@@ -61,14 +61,14 @@ class Muon : public Optimizer {
     const bool turns = sides.rows > sides.columns;
     std::vector<float> update(block.size), other(turns ? block.size : 0);
     Loops().look_ahead(momentum(), block, update.data());
+    if (block.state_out[1] != block.state_in[1]) {
+      std::copy_n(block.state_in[1], block.size, block.state_out[1]);
+    }
     if (turns) {
       Transpose(sides, update.data(), other.data());
       update.swap(other);
     }
-    if (block.state_out[1] != block.state_in[1]) {
-      std::copy_n(block.state_in[1], block.size, block.state_out[1]);
-    }
-    MakeOrthogonal(turns ? turned : sides, &update);
+    if (step.learning_rate > 0) MakeOrthogonal(turns ? turned : sides, &update);
     if (turns) {
       Transpose(turned, update.data(), other.data());
       update.swap(other);

@@ -57,7 +57,7 @@ inline constexpr int kMaxStateArrays = 2;
 // One update of one slice; the same for all its blocks.
 struct OptimizerStep {
   double learning_rate = 0;  // after schedule
-  double weight_decay = 0;   // adamw, lamb: of this parameter; other optimizers ignore it
+  double weight_decay = 0;   // of this parameter; used if DecouplesDecay
   uint64_t step = 1;         // t: updates of this slice, this one included
   bool decays = true;        // false: biases, scales of norms; lars and lamb do not adapt these
   // muon: of a matrix inside the network, row-major. A convolution's filters are its rows. 0: it is

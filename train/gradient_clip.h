@@ -14,7 +14,7 @@
 
 namespace psgd {
 
-// Not thread-safe. Running statistics are not clipped.
+// Not thread-safe, but several threads may call Clipped. Running statistics are not clipped.
 class GradientClip {
  public:
   // `factor_rows`: by parameter, of Network::factor_rows. Factors count with the norm of their

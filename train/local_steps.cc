@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <functional>
+#include <numeric>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/strings/string_view.h"
@@ -19,7 +22,7 @@ struct SavedHead {
   uint64_t steps = 0;
   uint64_t clock = 0;
   uint32_t worker = 0;
-  uint32_t zero = 0;
+  uint32_t matrices = 0;  // of muon: a checksum of which parameters are matrices; else 0
 };
 
 }  // namespace
@@ -43,6 +46,10 @@ LocalSteps::LocalSteps(Options options)
     rates_.push_back(RatesOf(options_.config.local().optimizer(), parameter));
   }
   shards_ = Zeros();
+  largest_first_.resize(rates_.size());
+  std::iota(largest_first_.begin(), largest_first_.end(), 0);
+  std::ranges::stable_sort(largest_first_, std::greater(),
+                           [this](int p) { return shards_[p].size(); });
   if (options_.config.local().fragments() > 1) base_ = Zeros();
   if (options_.device == nullptr) {
     states_.assign(static_cast<size_t>(optimizer_->state_arrays()), Zeros());
@@ -123,7 +130,8 @@ absl::Status LocalSteps::Step(const ScheduleTime& time) {
     std::atomic<int> next = 0;
     crew_.Run([&](size_t member) {
       const int parameters = options_.model.parameters_size();
-      for (int p = next++; p < parameters; p = next++) {
+      for (int at = next++; at < parameters; at = next++) {
+        const int p = largest_first_[at];
         StepOnHost(p, StepOf(p, rate), &rooms_[member]);
       }
     });
@@ -231,6 +239,14 @@ void LocalSteps::ForEachSaved(const Use& use) {
   for (int p = 0; p < options_.model.parameters_size(); ++p) use(options_.weights(p));
 }
 
+// A matrix has another state than other parameters.
+uint32_t LocalSteps::MatricesSum() const {
+  if (!options_.config.local().optimizer().has_muon()) return 0;
+  std::string matrices;
+  for (const bool matrix : options_.matrices) matrices += matrix ? '1' : '0';
+  return static_cast<uint32_t>(ChecksumOf(std::as_bytes(std::span(matrices))));
+}
+
 size_t LocalSteps::SavedBytes() {
   size_t bytes = sizeof(SavedHead);
   ForEachSaved([&](std::span<float> array) { bytes += array.size_bytes(); });
@@ -255,6 +271,7 @@ absl::StatusOr<Bytes> LocalSteps::Save(uint32_t worker, uint64_t clock) {
   head.steps = steps_;
   head.clock = clock;
   head.worker = worker;
+  head.matrices = MatricesSum();
   std::vector<std::byte> saved(SavedBytes());
   std::memcpy(saved.data(), &head, sizeof(head));
   std::byte* at = saved.data() + sizeof(head);
@@ -271,7 +288,7 @@ absl::StatusOr<bool> LocalSteps::Restore(std::span<const std::byte> saved, uint3
   if (saved.size() != SavedBytes()) return false;
   std::memcpy(&head, saved.data(), sizeof(head));
   const absl::string_view name(head.optimizer, strnlen(head.optimizer, sizeof(head.optimizer)));
-  if (name != optimizer_->name()) return false;
+  if (name != optimizer_->name() || head.matrices != MatricesSum()) return false;
   steps_ = head.steps;
   PSGD_RETURN_IF_ERROR(ReadStates());  // makes room
   const std::byte* at = saved.data() + sizeof(head);

@@ -104,6 +104,7 @@ class LocalSteps {
   // `rate`: of the optimizer, in this step.
   OptimizerStep StepOf(int parameter, double rate) const;
   // Called on several threads, for different parameters.
+  uint32_t MatricesSum() const;
   void StepOnHost(int parameter, const OptimizerStep& step, Room* room);
   // What a step does to a parameter on the device.
   ElementUpdate UpdateOf(int parameter, const OptimizerStep& step) const;
@@ -119,6 +120,7 @@ class LocalSteps {
   const HyperParameters hyper_;
   Crew crew_;                          // the threads of a step on the host
   std::vector<Room> rooms_;            // by member of the crew
+  std::vector<int> largest_first_;     // parameters, in the order in which the crew takes them
   std::vector<ParameterRates> rates_;  // by parameter
   Arrays shards_;
   // Only with fragments: an evaluation pulls weights that the worker has not taken yet.

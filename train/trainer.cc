@@ -135,6 +135,11 @@ absl::Status Trainer::Prepare() {
        .on_acknowledged = [this](const Message& push, Time sent) { Acknowledged(push, sent); }}));
   if (TakesLocalSteps(config().local())) {
     PSGD_ASSIGN_OR_RETURN(Network* const device, DeviceOfLocalSteps(networks.size()));
+    if (config().local().optimizer().has_muon()) {
+      const auto& matrices = network_->hidden_matrices();
+      options_.log->info("muon moves {} of {} parameters as matrices, the others as adamw",
+                         std::ranges::count(matrices, true), matrices.size());
+    }
     local_ = std::make_unique<LocalSteps>(LocalSteps::Options{
         .config = config(),
         .model = network_->spec(),
@@ -479,16 +484,17 @@ absl::Status Trainer::LocalStep(uint64_t clock, const ScheduleTime& time, bool a
   const StepBatch next = ahead_ ? StepBatchOf(*ahead_, false) : now;
   BesideStep beside;
   beside.next = ahead_ ? &next : nullptr;
-  const auto compute = [&] {
+  const auto compute = [&]() -> absl::StatusOr<Network::Result> {
     const Session::Away away(&session());
     std::function<void(int)> on_gradient;
     if (clip_ && !local_->on_device()) {
       on_gradient = [this](int parameter) { clip_->Add(parameter, network_->gradient(parameter)); };
     }
-    return network_->TrainStep(now, time.step + 1, on_gradient, beside);
+    auto result = network_->TrainStep(now, time.step + 1, on_gradient, beside);
+    if (result.ok()) PSGD_RETURN_IF_ERROR(local_->Step(time));
+    return result;
   };
   PSGD_ASSIGN_OR_RETURN(const Network::Result result, compute());
-  PSGD_RETURN_IF_ERROR(local_->Step(time));
   if (clip_) clip_->EndStep();
   const Time end = SteadyNow();
   took_.seconds_compute += Seconds(end - start);

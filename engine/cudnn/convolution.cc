@@ -28,7 +28,7 @@ constexpr int kMostLaunches = 16;
 // chance seldom chooses, and the same shapes get the same engines.
 constexpr float kHysteresis = 0.95f;
 
-cudnnDataType_t DataType(Type type) {
+cudnnDataType_t CudnnType(Type type) {
   switch (type) {
     case Type::kBfloat16:
       return CUDNN_DATA_BFLOAT16;
@@ -48,7 +48,7 @@ absl::StatusOr<GraphDescriptor> MakeTensor(int64_t name, const ConvolutionProble
                             ? Shape{all, 1, shape[3] * shape[1], shape[1]}
                             : Shape{all, shape[2] * shape[3], shape[3], 1};
   tensor.Set(CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, name)
-      .Set(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, DataType(problem.type))
+      .Set(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, CudnnType(problem.type))
       .Set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, int64_t{16})
       .SetInts(CUDNN_ATTR_TENSOR_DIMENSIONS, shape)
       .SetInts(CUDNN_ATTR_TENSOR_STRIDES, strides);

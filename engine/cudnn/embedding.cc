@@ -16,7 +16,7 @@ TableShape ShapeOf(const Context& c, TensorId table) {
 }
 
 // The values of the rows; kNoBuffer: none.
-BufferId Values(const Context& c) {
+BufferId FactorsOf(const Context& c) {
   return c.has_in(2) ? c.lowering.Get(c.in(2), kPlainFloat).buffer : kNoBuffer;
 }
 
@@ -27,7 +27,7 @@ void Lower(const Embedding&, const Context& c) {
   Lowering& l = c.lowering;
   const TableShape shape = ShapeOf(c, c.in(1));
   const BufferId places = l.Native(c.in(0)).buffer, table = l.Get(c.in(1), kPlainFloat).buffer;
-  const BufferId values = Values(c), rows = l.Put(c.out(0), l.PlainFormat()).buffer;
+  const BufferId values = FactorsOf(c), rows = l.Put(c.out(0), l.PlainFormat()).buffer;
   l.Run(TableForward, l.type(), shape, places, values, table, rows);
 }
 
@@ -42,7 +42,7 @@ void Lower(const EmbeddingBackward&, const Context& c) {
       CheckCall(TableGradientBytes(shape, &bytes), "TableGradientBytes(shape, &bytes)");
   if (!sized.ok()) return l.Refuse(sized);
   const BufferId places = l.Native(c.in(0)).buffer, rows = l.Get(c.in(1), l.PlainFormat()).buffer;
-  const BufferId values = Values(c), memory = l.Temporary(bytes);
+  const BufferId values = FactorsOf(c), memory = l.Temporary(bytes);
   const BufferId table = l.Put(c.out(0), kPlainFloat).buffer;
   l.Run(TableGradient, l.type(), shape, places, values, rows, memory, bytes, table);
 }

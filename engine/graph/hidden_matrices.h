@@ -7,8 +7,9 @@
 
 namespace psgd {
 
-// By parameter: whether it is the weight of a dense layer or a convolution, no table as well, and
-// not of the network's last dense layer, whose rows are the classes.
-std::vector<bool> HiddenMatrices(const Graph& graph);
+// By parameter: whether it is the matrix of a dense layer or of a convolution without groups, and
+// neither a table nor the last such matrix, whose rows are the classes. `forward`: a graph without
+// gradients, because they use weights again, in other orders.
+std::vector<bool> HiddenMatrices(const Graph& forward);
 
 }  // namespace psgd

@@ -13,7 +13,7 @@
 namespace psgd::onnx {
 namespace {
 
-absl::StatusOr<TensorId> Bias(const OpContext& c) {
+absl::StatusOr<TensorId> BiasOf(const OpContext& c) {
   return c.has(2) ? c.Tensor(2) : absl::StatusOr<TensorId>(kNoTensor);
 }
 
@@ -40,7 +40,7 @@ Imported ImportConv(const OpContext& c) {
   if (!c.has(1)) return absl::InvalidArgumentError("lacks weights");
   PSGD_ASSIGN_OR_RETURN(const TensorId x, c.Tensor(0));
   PSGD_ASSIGN_OR_RETURN(const TensorId weight, c.Tensor(1));
-  PSGD_ASSIGN_OR_RETURN(const TensorId bias, Bias(c));
+  PSGD_ASSIGN_OR_RETURN(const TensorId bias, BiasOf(c));
   PSGD_ASSIGN_OR_RETURN(const auto kernel, KernelOf(c, weight));
   PSGD_ASSIGN_OR_RETURN(const Sliding sliding, Slide(c, x, kernel, 0));
   PSGD_ASSIGN_OR_RETURN(const int groups, Groups(c));
@@ -73,7 +73,7 @@ Imported ImportConvTranspose(const OpContext& c) {
   if (!c.has(1)) return absl::InvalidArgumentError("lacks weights");
   PSGD_ASSIGN_OR_RETURN(const TensorId x, c.Tensor(0));
   PSGD_ASSIGN_OR_RETURN(const TensorId weight, c.Tensor(1));
-  PSGD_ASSIGN_OR_RETURN(const TensorId bias, Bias(c));
+  PSGD_ASSIGN_OR_RETURN(const TensorId bias, BiasOf(c));
   PSGD_ASSIGN_OR_RETURN(const auto kernel, KernelOf(c, weight));
   PSGD_ASSIGN_OR_RETURN(Sliding sliding, WindowOf(c, x, kernel));
   PSGD_ASSIGN_OR_RETURN(const int groups, Groups(c));

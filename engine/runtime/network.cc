@@ -100,7 +100,7 @@ absl::Status Network::Impl::Prepare() {
   const ModelGraph &train = planned->train, &evaluate = planned->evaluate;
   finished_after = FinishedAfter(train.graph);
   first_read_by = FirstReadBy(train.graph);
-  hidden_matrices = HiddenMatrices(train.graph);
+  hidden_matrices = HiddenMatrices(evaluate.graph);
   input_elements = static_cast<size_t>(ElementCount(train.graph.shape(train.input)));
   label_elements = static_cast<size_t>(ElementCount(train.graph.shape(train.labels)));
   if (train.targets != kNoTensor) {

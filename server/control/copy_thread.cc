@@ -13,6 +13,9 @@ namespace {
 constexpr Duration kFullQueuePause = std::chrono::milliseconds(1);
 constexpr Duration kStatePeriod = std::chrono::milliseconds(500);
 constexpr int kLooksPerSilence = 10;
+// Of a copy that does not mind time. CopyCore takes a longer time between two looks for a
+// standstill.
+constexpr int kIdleLooksPerSilence = 4;
 // Answers that wait for one slow peer. A worker asks again for dropped answers.
 constexpr size_t kMostWaiting = 4096;
 // Steps of a shard with a journal that are written together.
@@ -244,7 +247,7 @@ void CopyThread::Receive() {
     return;
   }
   // Tasks and messages wake the port.
-  const Duration longest = core_.MindsTime() ? tick : std::max(tick, kStatePeriod);
+  const Duration longest = core_.MindsTime() ? tick : options_.core.silence / kIdleLooksPerSilence;
   Duration timeout = waiting_.empty() ? longest : kFullQueuePause;
   if (const auto closes = core_.shard()->core().grace().Ends()) {
     timeout = std::clamp(*closes - SteadyNow(), Duration(0), timeout);

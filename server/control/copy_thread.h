@@ -32,7 +32,7 @@ inline constexpr size_t kPortQueueBytes = (12u << 20) + (64u << 10);
 
 // All callbacks run on the copy's thread and must not wait. OnCopy calls `on_send`, too.
 struct CopyCallbacks {
-  // The copy's state: at each change, and twice a second.
+  // The copy's state: at each change, and about twice a second.
   std::function<void(CopyState)> on_state;
   std::function<void(uint32_t shard, CopyCore::OrderDone)> on_order;
   std::function<void(CopyCore::Send)> on_send;  // to a copy on another server

@@ -48,17 +48,10 @@ class Copies : public EtcdTest {
     ASSERT_EQ(workers.size(), 2u) << run_->Err();
     ASSERT_EQ(kill(workers.back(), signal), 0);
   }
-  // Holds the run meanwhile, and waits until it has trained another epoch. A copy that begins anew
-  // waits for a checkpoint that is under way, which may need the worker that stands still. So that
-  // one goes on for a moment now and then.
+  // Holds the run meanwhile, and waits until it has trained another epoch.
   bool WaitAllInSync() const {
-    const bool in_sync = Eventually([&] {
-      Hold();
-      if (Eventually([&] { return AreInSync(); }, 5s)) return true;
-      Release();
-      Pause(100ms);
-      return false;
-    });
+    const bool in_sync =
+        EventuallyWhileHeld([&] { Hold(); }, [&] { Release(); }, [&] { return AreInSync(); });
     const auto evaluations = [&] { return run_->Err().rfind(": test accuracy"); };
     const size_t before = evaluations();
     Release();

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -157,13 +158,27 @@ class EtcdTest : public RunTest {
     }
     return status["shards"].size() > 0;
   }
-  // Holds the run meanwhile. A worker with a short lease would be out.
+  // Waits until something happens while a worker stands still, so that the run cannot end before. A
+  // copy that begins anew waits for a checkpoint that is under way, which may need this worker. So
+  // it goes on for a moment now and then.
+  static bool EventuallyWhileHeld(const std::function<void()>& hold,
+                                  const std::function<void()>& release,
+                                  const std::function<bool()>& happens) {
+    return Eventually([&] {
+      hold();
+      if (Eventually(happens, 5s)) return true;
+      release();
+      Pause(100ms);
+      return false;
+    });
+  }
+  // A worker with a short lease would be out if it stood still.
   bool WaitInSync() {
-    const bool holds = !has_short_lease_;
-    if (holds) Hold();
-    const bool in_sync = Eventually([&] { return IsInSync(StatusByName()); });
-    if (holds) Release();
-    return in_sync;
+    const auto in_sync = [&] { return IsInSync(StatusByName()); };
+    if (has_short_lease_) return Eventually(in_sync);
+    const bool are = EventuallyWhileHeld([&] { Hold(); }, [&] { Release(); }, in_sync);
+    Release();
+    return are;
   }
   Json StatusByName() const {
     const Ended ended =

@@ -18,7 +18,7 @@ namespace psgd {
 // The folder and its files are removed at the end.
 class ScratchFolder {
  public:
-  ScratchFolder() : path_(testing::TempDir() + "/psgd-data-XXXXXX") {
+  ScratchFolder() : path_(::testing::TempDir() + "/psgd-data-XXXXXX") {
     if (::mkdtemp(path_.data()) == nullptr) std::abort();
   }
   ~ScratchFolder() {

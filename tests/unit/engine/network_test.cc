@@ -41,6 +41,22 @@ TEST(NetworkTest, GradientsAreFinalWhenTheyAreNamedFromLastToFirst) {
   }
 }
 
+// A recomputed graph uses the front matrices last.
+TEST(NetworkTest, HiddenMatricesAreTheSameWithRecomputation) {
+  const Problem problem = MakeProblem(kTiny, 4);
+  ModelConfig model = ZooModel("mlp");
+  model.add_hidden(8);
+  model.add_hidden(8);
+  const std::vector<bool> plain =
+      MakeNetwork(model, problem, testing::kReference)->hidden_matrices();
+  EXPECT_TRUE(plain.front());
+  EXPECT_FALSE(plain[plain.size() - 2]) << "the classes";
+  for (const int segments : {2, 3}) {
+    model.set_recompute(segments);
+    EXPECT_EQ(MakeNetwork(model, problem, testing::kReference)->hidden_matrices(), plain);
+  }
+}
+
 TEST(NetworkTest, GradientsOfTheLastLayerComeBeforeTheFirstAreComputed) {
   const Problem problem = MakeProblem(kTiny, 4);
   const auto network = MakeNetwork(ZooModel("mlp"), problem, testing::kReference);

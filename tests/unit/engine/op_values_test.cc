@@ -19,14 +19,14 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsNan;
 
-struct Made {
+struct Computed {
   Shape shape;
   std::vector<double> values;
 };
 
 using MakeOp = std::function<absl::StatusOr<TensorId>(Graph*, TensorId)>;
 
-Made Compute(const Shape& shape, const std::vector<double>& values, const MakeOp& make) {
+Computed Compute(const Shape& shape, const std::vector<double>& values, const MakeOp& make) {
   Graph graph;
   const TensorId x = graph.AddTensor({.name = "x", .shape = shape, .external = true});
   const absl::StatusOr<TensorId> y = make(&graph, x);
@@ -94,7 +94,7 @@ TEST(OpValuesTest, CeilAddsAWindowForWhatIsLeftUnlessItWouldBeginInThePadding) {
       return AddPool(g, "pool", {Pool::Kind::kMax, window, /*ceil=*/true}, x);
     };
   };
-  const Made row = Compute({1, 1, 1, 6}, {1, 2, 3, 4, 5, 6}, pool({{1, 3}, {1, 2}}));
+  const Computed row = Compute({1, 1, 1, 6}, {1, 2, 3, 4, 5, 6}, pool({{1, 3}, {1, 2}}));
   EXPECT_EQ(row.shape, (Shape{1, 1, 1, 3}));
   EXPECT_THAT(row.values, ElementsAre(3, 5, 6));
   // A third window would begin at 4 - 1 = 3, in the padding after three elements.
@@ -106,7 +106,7 @@ TEST(OpValuesTest, CeilAddsAWindowForWhatIsLeftUnlessItWouldBeginInThePadding) {
 }
 
 TEST(OpValuesTest, AverageCountsThePadding) {
-  const Made y = Compute({1, 1, 1, 2}, {6, 9}, [](Graph* g, TensorId x) {
+  const Computed y = Compute({1, 1, 1, 2}, {6, 9}, [](Graph* g, TensorId x) {
     return AddPool(g, "pool", {Pool::Kind::kAverage, {{1, 3}, 1, {0, 1}}}, x);
   });
   EXPECT_THAT(y.values, ElementsAre(DoubleEq(5), DoubleEq(5)));
@@ -124,7 +124,7 @@ TEST(OpValuesTest, AdaptiveWindowsOverlapWhereSizesDoNotDivide) {
 }
 
 TEST(OpValuesTest, LocalResponseNormDividesAlphaByTheSize) {
-  const Made y = Compute({1, 3, 1, 1}, {1, 2, 3}, [](Graph* g, TensorId x) {
+  const Computed y = Compute({1, 3, 1, 1}, {1, 2, 3}, [](Graph* g, TensorId x) {
     return AddLocalResponseNorm(g, "lrn", {.size = 3, .alpha = 3, .beta = 1, .k = 1}, x);
   });
   EXPECT_THAT(y.values, ElementsAre(DoubleEq(1.0 / 6), DoubleEq(2.0 / 15), DoubleEq(3.0 / 14)));
@@ -159,7 +159,7 @@ TEST(OpValuesTest, TransposedConvolutionSpreadsEachPixel) {
                                 kNoTensor);
     };
   };
-  const Made y = Compute({1, 1, 1, 2}, {2, 5}, up(1));
+  const Computed y = Compute({1, 1, 1, 2}, {2, 5}, up(1));
   EXPECT_EQ(y.shape, (Shape{1, 3, 1, 6}));
   EXPECT_EQ(std::vector<double>(y.values.begin(), y.values.begin() + 6),
             (std::vector<double>{4, 10, 0, 10, 25, 0}));
@@ -167,7 +167,7 @@ TEST(OpValuesTest, TransposedConvolutionSpreadsEachPixel) {
 }
 
 TEST(OpValuesTest, PadPutsTheValueWhereNothingIs) {
-  const Made y = Compute({1, 2}, {1, 2}, [](Graph* g, TensorId x) {
+  const Computed y = Compute({1, 2}, {1, 2}, [](Graph* g, TensorId x) {
     return AddPad(g, "pad", {.before = {0, 1}, .value = 9}, {1, 0}, x);
   });
   EXPECT_THAT(y.values, ElementsAre(9, 1, 2, 9, 9, 9));

@@ -15,6 +15,7 @@ using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr SampleShape kFashion = {1, 28, 28, 10};
 constexpr SampleShape kCifar = {3, 32, 32, 10};
@@ -141,6 +142,11 @@ TEST(ZooTest, HiddenMatricesAreNoTablesAndNotTheClasses) {
       hidden(gpt, {.classes = 9, .length = 6, .vocabulary = 9}),
       ElementsAre("h.0.attn.q_proj.weight", "h.0.attn.k_proj.weight", "h.0.attn.v_proj.weight",
                   "h.0.attn.out_proj.weight", "h.0.mlp.c_fc.weight", "h.0.mlp.c_proj.weight"));
+  // Neither transposed convolutions nor the last one, whose filters are the classes.
+  const auto unet = hidden(Zoo("unet"), ShapeFor("unet"));
+  EXPECT_THAT(unet, Contains(HasSubstr("down1")));
+  EXPECT_THAT(unet, Not(Contains("up1.up.weight")));
+  EXPECT_THAT(unet, Not(Contains("out.weight")));
 }
 
 TEST(ZooTest, CnnStaysBelow120000Weights) {

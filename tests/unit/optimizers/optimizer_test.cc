@@ -161,6 +161,7 @@ TEST(OptimizerTest, NamesItsStatesAsPersisted) {
                                                           {"exp_avg", "exp_avg_sq"},
                                                           {"momentum_buffer", "gradient_sum"},
                                                           {"velocity"},
+                                                          {"exp_avg", "exp_avg_sq"},
                                                           {"exp_avg", "exp_avg_sq"}};
   EXPECT_EQ(names, expected);
 }
@@ -178,6 +179,7 @@ TEST(OptimizerTest, MatchesWorkedExamples) {
       0.95 - 0.1 * (0.75 * 0.5 * 0.25 - 0.25),  // m: 0, 0.25; a: 0.25, 0.75
       0.95 - (0.9 * 0.05 - 0.1 * 1.9 * 0.25),   // ratios: 1, 1.9
       0.9 - 0.1 * 0.9,                          // |w| / |r| * r is w's size
+      0.89 * 0.99 - 0.1 * (0.02 / 0.19) / std::sqrt(0.00031225 / 0.001999),  // adamw's
   };
   const auto cases = Cases();
   for (size_t i = 0; i < cases.size(); ++i) {

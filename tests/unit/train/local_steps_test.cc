@@ -225,5 +225,20 @@ TEST_F(LocalStepsTest, GoesOnFromASavedStateToTheBit) {
   EXPECT_FALSE(Make()->Restore(saved.span(), 3).value());
 }
 
+TEST_F(LocalStepsTest, MuonForgetsAStateOfOtherMatrices) {
+  config_.mutable_local()->mutable_optimizer()->mutable_muon();
+  model_.mutable_parameters(0)->add_shape(2);
+  model_.mutable_parameters(0)->add_shape(2);
+  matrices_[0] = true;
+  const auto local = Make();
+  Arrive(*local, {1, 2, 3, 4}, {1});
+  EXPECT_TRUE(local->Take(0).ok());
+  EXPECT_TRUE(local->Step({}).ok());
+  const Bytes saved = local->Save(3, 1).value();
+  EXPECT_TRUE(Make()->Restore(saved.span(), 3).value());
+  matrices_[0] = false;
+  EXPECT_FALSE(Make()->Restore(saved.span(), 3).value());
+}
+
 }  // namespace
 }  // namespace psgd

@@ -12,7 +12,7 @@ effect::WritePart Part(uint64_t run_epoch, uint64_t checkpoint, uint32_t shard) 
   return {checkpoint, shard, run_epoch};
 }
 
-ShardReceipt OfValues(uint64_t values) {
+ShardReceipt ReceiptOf(uint64_t values) {
   ShardReceipt receipt;
   receipt.set_values(values);
   return receipt;
@@ -24,7 +24,7 @@ TEST(UnsealedCheckpoint, IsBegunOnceAndTakesEachPartOnce) {
   EXPECT_EQ(unsealed.ForPart(Part(1, 5, 0)), Next::kBegin) << "the disk refused it";
   unsealed.Begun(Part(1, 5, 0));
   EXPECT_EQ(unsealed.ForPart(Part(1, 5, 0)), Next::kWrite);
-  unsealed.Written(0, OfValues(10));
+  unsealed.Written(0, ReceiptOf(10));
   EXPECT_EQ(unsealed.ForPart(Part(1, 5, 0)), Next::kTell);
   EXPECT_EQ(unsealed.receipt(0).values(), 10u);
   EXPECT_EQ(unsealed.ForPart(Part(1, 5, 1)), Next::kWrite);
@@ -33,7 +33,7 @@ TEST(UnsealedCheckpoint, IsBegunOnceAndTakesEachPartOnce) {
 TEST(UnsealedCheckpoint, PartsOfAnEarlierOneArePassedOver) {
   UnsealedCheckpoint unsealed;
   unsealed.Begun(Part(1, 5, 0));
-  unsealed.Written(0, OfValues(10));
+  unsealed.Written(0, ReceiptOf(10));
   EXPECT_EQ(unsealed.ForPart(Part(1, 6, 0)), Next::kBegin);
   unsealed.Begun(Part(1, 6, 0));
   EXPECT_EQ(unsealed.ForPart(Part(1, 5, 1)), Next::kPassOver);
@@ -44,7 +44,7 @@ TEST(UnsealedCheckpoint, PartsOfAnEarlierOneArePassedOver) {
 TEST(UnsealedCheckpoint, IsBegunAgainUnderTheNextLeadership) {
   UnsealedCheckpoint unsealed;
   unsealed.Begun(Part(1, 5, 0));
-  unsealed.Written(0, OfValues(10));
+  unsealed.Written(0, ReceiptOf(10));
   EXPECT_EQ(unsealed.ForPart(Part(3, 5, 0)), Next::kBegin);
   unsealed.Begun(Part(3, 5, 0));
   EXPECT_EQ(unsealed.ForPart(Part(3, 5, 0)), Next::kWrite);
@@ -55,7 +55,7 @@ TEST(UnsealedCheckpoint, ThatIsGivenUpIsDiscardedAndTakesNoMoreParts) {
   UnsealedCheckpoint unsealed;
   EXPECT_FALSE(unsealed.Discard({5, 1})) << "nothing of it is on the disk";
   unsealed.Begun(Part(1, 5, 0));
-  unsealed.Written(0, OfValues(10));
+  unsealed.Written(0, ReceiptOf(10));
   EXPECT_FALSE(unsealed.Discard({4, 1}));
   EXPECT_FALSE(unsealed.Discard({5, 2}));
   EXPECT_TRUE(unsealed.Discard({5, 1}));
