@@ -20,12 +20,16 @@ class Standstill {
   Duration Lost(Time now) {
     const Duration passed = now - last_.value_or(now);
     last_ = now;
-    return passed - std::clamp<Duration>(passed, Duration(0), longest_tick_);
+    const Duration lost = passed - std::clamp<Duration>(passed, Duration(0), longest_tick_);
+    if (lost > Duration(0)) lost_at_ = now;
+    return lost;
   }
+  // Whether time was lost in the last `within`.
+  bool WasRecently(Duration within, Time now) const { return lost_at_ && now < *lost_at_ + within; }
 
  private:
   const Duration longest_tick_;
-  std::optional<Time> last_;
+  std::optional<Time> last_, lost_at_;
 };
 
 }  // namespace psgd

@@ -10,7 +10,10 @@ namespace {
 
 constexpr size_t kCatchingUp = 4;     // copies that catch up at once
 constexpr int kTicksPerPatience = 4;  // a longer time between two ticks is a standstill
-constexpr int kGoneKept = 8;          // servers that are gone, for people to see
+// A server whose link broke is gone after this part of the patience. The links of a process that
+// dies break at once.
+constexpr int kPatienceToRejoin = 4;
+constexpr int kGoneKept = 8;  // servers that are gone, for people to see
 
 }  // namespace
 
@@ -83,9 +86,15 @@ absl::Status CopyAssigner::OnState(uint64_t link, const ServerState& state, Time
   return absl::OkStatus();
 }
 
-void CopyAssigner::OnLinkGone(uint64_t link) {
+void CopyAssigner::OnLinkGone(uint64_t link, Time now) {
+  LookAtClock(now);
   for (auto& [server, peer] : peers_) {
-    if (peer.link == link) Away(server, &peer);
+    if (peer.link != link) continue;
+    Away(server, &peer);
+    // The others gave up their links while this server stood still.
+    if (standstill_.WasRecently(options_.patience, now)) continue;
+    peer.heard =
+        std::min(peer.heard, now - options_.patience + options_.patience / kPatienceToRejoin);
   }
 }
 

@@ -53,7 +53,8 @@ class CopyAssigner {
 
   // A server reports its state on that link. FAILED_PRECONDITION: it cannot join the run.
   absl::Status OnState(uint64_t link, const ServerState& state, Time now, News* news);
-  void OnLinkGone(uint64_t link);
+  // The link broke. A server that lives connects again soon.
+  void OnLinkGone(uint64_t link, Time now);
   // Finds silent servers. Call this at least ten times per `patience`.
   void Tick(Time now);
 

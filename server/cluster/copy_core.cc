@@ -18,6 +18,9 @@ constexpr Duration kLongestImagePause = std::chrono::seconds(10);
 // Steps travel in messages of about this size: a copy on a slow link hears one in time.
 constexpr size_t kStepBytes = 256u << 10;
 constexpr int kTicksPerSilence = 4;  // a longer time between two ticks is a standstill
+// A copy whose link broke is silent after this part of the time. The links of a process that dies
+// break at once.
+constexpr int kSilenceToReturn = 4;
 
 template <class... Ts>
 struct Overloaded : Ts... {
@@ -217,12 +220,21 @@ void CopyCore::OnHas(uint32_t from, const CopyMessage::Has& has, Time now) {
   other.heard = now;
 }
 
-void CopyCore::ForgetLink(uint32_t server) {
+void CopyCore::OnFollowerReached(uint32_t server) {
   early_.erase(server);
   if (role_ != Role::kLeads || !others_.contains(server)) return;
   FallBack(server);
   others_[server].image_pause = {};
   others_[server].next_image = {};
+}
+
+void CopyCore::OnFollowerGone(uint32_t server, Time now) {
+  OnFollowerReached(server);
+  const auto other = others_.find(server);
+  // Others give up their links while this server stands still.
+  if (other == others_.end() || standstill_.WasRecently(options_.silence, now)) return;
+  Time& heard = other->second.heard;
+  heard = std::min(heard, now - options_.silence + options_.silence / kSilenceToReturn);
 }
 
 // A copy in sync is reported as silent meanwhile. Workers wait only until the run's record says so.

@@ -118,10 +118,12 @@ class CopyCore {
   void OnCopy(uint32_t from, CopyMessage message, Time now);
   // A part of a message from the leading copy has come. The rest is on its way.
   void OnPart(Time now);
-  // A following copy's link to this one has ended, or is a new one. Steps over a new link must not
-  // continue those of the old one: the copy may lack these, and may have other steps with the same
-  // numbers. It gets nothing until it asks again.
-  void ForgetLink(uint32_t server);
+  // A following copy has a new link to this one. Steps over it must not continue those of the old
+  // one: the copy may lack these, and may have other steps with the same numbers. It gets nothing
+  // until it asks again.
+  void OnFollowerReached(uint32_t server);
+  // A following copy's link to this one broke. A copy that lives connects again soon.
+  void OnFollowerGone(uint32_t server, Time now);
   // The leading copy is reached over a new link: messages of both sides may be lost.
   void OnReached() {
     asks_ = true;

@@ -61,7 +61,7 @@ class RunLeader {
 
   // A server reports its state on that link; or the link is broken.
   void OnState(uint64_t link, const ServerState& state, Time now, ServerEffects* effects);
-  void OnLinkGone(uint64_t link) { copies_.OnLinkGone(link); }
+  void OnLinkGone(uint64_t link, Time now) { copies_.OnLinkGone(link, now); }
   // Outcomes of effects.
   void OnStoreWritten(const absl::StatusOr<int64_t>& revision, Time now, ServerEffects* effects);
   // The run store keeps this server's lease, which it was asked for at that time. A write does not

@@ -236,7 +236,7 @@ void ServerCore::OnState(uint64_t link, const ServerState& state, Time now,
 }
 
 void ServerCore::OnLinkGone(uint64_t link, Time now, ServerEffects* effects) {
-  if (leader_ != nullptr) leader_->OnLinkGone(link);
+  if (leader_ != nullptr) leader_->OnLinkGone(link, now);
   Settle(now, effects);
 }
 

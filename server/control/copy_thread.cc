@@ -179,13 +179,13 @@ void CopyThread::OnReached() {
 
 void CopyThread::OnFollowerReached(uint32_t server, const std::function<void()>& take_link) {
   Do([&] {
-    core_.ForgetLink(server);
+    core_.OnFollowerReached(server);
     take_link();
   });
 }
 
 void CopyThread::OnFollowerGone(uint32_t server) {
-  Post([this, server] { core_.ForgetLink(server); });
+  Post([this, server] { core_.OnFollowerGone(server, SteadyNow()); });
 }
 
 void CopyThread::CheckpointDone(uint64_t checkpoint) {

@@ -608,14 +608,15 @@ void SimServer::Flush(uint32_t shard) {
 bool SimServer::TakeFollower(uint32_t shard, uint32_t follower) {
   const auto copy = copies_.find(shard);
   if (copy == copies_.end() || world_->queue().now() < awake_at_) return false;
-  copy->second->ForgetLink(follower);
+  copy->second->OnFollowerReached(follower);
   return true;
 }
 
 void SimServer::LoseFollower(uint32_t shard, uint32_t follower) {
   WhenAwake([=, this] {
     const auto copy = copies_.find(shard);
-    if (copy != copies_.end()) copy->second->ForgetLink(follower);
+    if (copy == copies_.end()) return;
+    copy->second->OnFollowerGone(follower, world_->queue().now());
   });
 }
 

@@ -191,10 +191,45 @@ TEST_F(CopyAssignerTest, NobodyIsGoneBecauseTheRunsLeaderStoodStill) {
   ASSERT_TRUE(Hear(3, std::nullopt).ok());
   ASSERT_TRUE(Settle().ok());
   now_ += 5 * kSilence;
-  assigner_->OnLinkGone(3);
+  assigner_->OnLinkGone(3, now_);
   ASSERT_TRUE(assigner_->Settle(0, now_, &news_).ok());
   EXPECT_THAT(copies(), UnorderedElementsAre(1, 2));
   EXPECT_THAT(in_sync(), UnorderedElementsAre(1, 2));
+}
+
+// A process that dies breaks its links, and one that lives connects again.
+TEST_F(CopyAssignerTest, AServerWhoseLinkBrokeIsReplacedAfterAPartOfTheSilence) {
+  for (const bool comes_back : {false, true}) {
+    Make(RecordOn(2));
+    ASSERT_TRUE(Hear(1, Leading(1)).ok());
+    ASSERT_TRUE(Hear(2, Following(1)).ok());
+    ASSERT_TRUE(Settle().ok());
+    assigner_->OnLinkGone(1, now_);
+    if (comes_back) ASSERT_TRUE(Hear(1, Leading(1)).ok());
+    for (int i = 0; i < 4; ++i) {
+      EXPECT_EQ(shard().leader(), 1u) << i;
+      now_ += kSilence / 12;
+      ASSERT_TRUE(Hear(2, Following(1)).ok());
+      ASSERT_TRUE(Settle().ok());
+    }
+    EXPECT_EQ(shard().leader(), comes_back ? 1u : 2u);
+  }
+}
+
+// After a standstill the others need time to connect again, because they gave up their links.
+TEST_F(CopyAssignerTest, AServerWhoseLinkBrokeInAStandstillHasTimeToReturn) {
+  Make(RecordOn(2));
+  ASSERT_TRUE(Hear(1, Leading(1)).ok());
+  ASSERT_TRUE(Hear(2, Following(1)).ok());
+  ASSERT_TRUE(Settle().ok());
+  now_ += 5 * kSilence;
+  assigner_->OnLinkGone(1, now_);
+  for (int i = 0; i < 4; ++i) {
+    now_ += kSilence / 12;
+    ASSERT_TRUE(Hear(2, Following(1)).ok());
+    ASSERT_TRUE(Settle().ok());
+  }
+  EXPECT_EQ(shard().leader(), 1u);
 }
 
 // A run whose machines come and go for weeks keeps a short record.
@@ -204,7 +239,7 @@ TEST_F(CopyAssignerTest, OnlyTheLastServersThatAreGoneAreKept) {
     ASSERT_TRUE(Hear(1, Leading(1)).ok());
     ASSERT_TRUE(Hear(joins, std::nullopt).ok());
     ASSERT_TRUE(Settle().ok());
-    assigner_->OnLinkGone(joins);
+    assigner_->OnLinkGone(joins, now_);
     for (int i = 0; i < 10; ++i, now_ += kSilence / 8) {
       ASSERT_TRUE(Hear(1, Leading(1)).ok());
       ASSERT_TRUE(Settle().ok());
@@ -241,7 +276,7 @@ TEST_F(CopyAssignerTest, AServerIsToldOnceAndOnlyAfterItsArrivalIsStored) {
   EXPECT_TRUE(Announce().contains(1));
   EXPECT_THAT(Announce(), IsEmpty());
   // A new link hears it again.
-  assigner_->OnLinkGone(1);
+  assigner_->OnLinkGone(1, now_);
   EXPECT_FALSE(assigner_->IsHere(1));
   ASSERT_TRUE(Hear(1, Leading(1)).ok());
   EXPECT_TRUE(Announce().contains(1));
@@ -287,7 +322,7 @@ TEST_F(CopyAssignerTest, ACopyIsInSyncAgainIfTheLeaderWasNeverToldToGoOnWithoutI
         ASSERT_TRUE(Settle().ok());
         ASSERT_TRUE(Hear(2, Following(1)).ok());
       }
-      assigner_->OnLinkGone(1);
+      assigner_->OnLinkGone(1, now_);
       ASSERT_TRUE(Hear(1, FromDisk(8)).ok());  // its machine lost power
       const absl::Status settled = Settle();
       EXPECT_EQ(absl::IsDataLoss(settled), told || restarted) << settled;

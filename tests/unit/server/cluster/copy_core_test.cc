@@ -259,7 +259,7 @@ TEST_F(CopyCoreTest, OverANewLinkNothingComesBeforeTheCopySaysWhatItHas) {
     steps += std::holds_alternative<CopyMessage::Steps>(message.what);
     return true;
   };
-  copies_[1]->ForgetLink(2);
+  copies_[1]->OnFollowerReached(2);
   EXPECT_EQ(Push(1), 0u);
   EXPECT_EQ(steps, 0);
   copies_[2]->OnReached();
@@ -280,6 +280,20 @@ TEST_F(CopyCoreTest, ItsOwnStandstillIsNobodysSilence) {
   // One that is silent while the leading copy listens is reported.
   carries_ = [](const CopyMessage&) { return false; };
   Live(2 * kSilence);
+  EXPECT_THAT(state().silent(), Contains(2u));
+}
+
+// A process that dies breaks its links.
+TEST_F(CopyCoreTest, AFollowingCopyWhoseLinkBrokeIsSilentAfterAPartOfTheTime) {
+  Start();
+  Follow();
+  Live(2 * kSilence);
+  Lead({2}, state().report());
+  copies_.erase(2);
+  copies_[1]->OnFollowerGone(2, now_);
+  Live(kSilence / 8);
+  EXPECT_THAT(state().silent(), IsEmpty());
+  Live(kSilence / 4);
   EXPECT_THAT(state().silent(), Contains(2u));
 }
 
@@ -504,7 +518,7 @@ TEST_F(CopyCoreTest, ImagesThatCannotBeWrittenBecomeRarer) {
   EXPECT_THAT(CaughtUp(), Contains(testing::Pair(2u, 9u)));
   images_ = 0;
   disk_.full = true;
-  copies_[1]->ForgetLink(2);
+  copies_[1]->OnFollowerReached(2);
   Follow();  // it lost what it had
   Live(4 * kSilence);
   EXPECT_GE(images_, 2);
@@ -516,7 +530,7 @@ TEST_F(CopyCoreTest, ACopyInSyncIsSilentInThePauseBeforeItsNextImage) {
   Live(2 * kSilence);
   Lead({2}, state().report());
   disk_.full = true;
-  copies_[1]->ForgetLink(2);
+  copies_[1]->OnFollowerReached(2);
   Follow();  // it lost what it had
   Live(2 * kSilence);
   EXPECT_THAT(state().silent(), Contains(2u));
