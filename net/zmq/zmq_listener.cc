@@ -21,10 +21,8 @@ constexpr size_t kMaxPeers = 65536;
 // The bytes that buffers of ZeroMQ and the kernel may hold beyond a message.
 constexpr size_t kBufferedBytes = 16u << 20;
 
-// Between two looks at the connections, and between two looks for the first one. Nothing wakes the
-// listener for a message without end.
+// Between two looks at the connections. Nothing wakes the listener for a message without end.
 constexpr Duration kBetweenLooks = std::chrono::milliseconds(100);
-constexpr Duration kUntilConnected = std::chrono::milliseconds(500);
 
 ConnectionLimits LimitsFor(const TransportOptions& options) {
   ConnectionLimits limits;
@@ -107,7 +105,7 @@ class ZmqListener : public ZmqEndpoint {
  protected:
   Duration Idle() override {
     watch_.Look(/*empty=*/true, SteadyNow());
-    return watch_.any() ? kBetweenLooks : kUntilConnected;
+    return watch_.any() ? kBetweenLooks : Duration::max();  // a new connection ends the wait
   }
 
   Attempt TryReceive() override {

@@ -100,7 +100,7 @@ TEST(Unfinished, AMessageWithoutEndEndsItsConnectionWhileTheListenerWaitsLong) {
   const auto listener = *transport->Listen("tcp://127.0.0.1:0");
   std::thread endless([&] {
     Zmtp peer(listener->address());
-    for (int i = 0; i < 100 && peer.WritePart(kMessage / 2); ++i) {
+    for (int i = 0; i < 20'000 && peer.WritePart(kMessage / 2); ++i) {
     }
     peer.AwaitEnd();
     listener->Wake();
