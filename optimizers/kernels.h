@@ -1,6 +1,6 @@
 // The optimizers' inner loops, vectorized for the CPU. optimizer.h has the formulas. Instruction
-// sets differ only in width, never in the order or the rounding of operations. CompensateDelay and
-// AddDelta of optimizer.h are beside them.
+// sets differ only in width, never in the order or the rounding of operations, except for the
+// rounding of `multiply`. CompensateDelay and AddDelta of optimizer.h are beside them.
 #pragma once
 
 #include <cstddef>

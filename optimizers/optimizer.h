@@ -20,8 +20,8 @@
 //
 // t counts the updates of the slice from 1. Coupled weight decay (sgd, adagrad, adam, lars) is
 // added to the gradient by the worker, so that codecs and residuals see it. Only the decay of
-// adamw, lamb and muon is here (DecouplesDecay). All loops round after every operation: the same
-// inputs give the same bits on every CPU.
+// adamw, lamb and muon is here (DecouplesDecay). All loops but muon's products round after every
+// operation: the same inputs give the same bits on every CPU.
 //
 // lars (You et al., "Large batch training of convolutional networks", 2017) and lamb (You et al.,
 // "Large batch optimization for deep learning", 2019): |x| is the norm over the slice on a

@@ -2,6 +2,7 @@
 // `cudnn`. It tests on any machine what a network does around GPU kernels: uploads, batches ahead,
 // early gradients, recorded steps. BackendOptions::device is the seed.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <vector>
 
@@ -116,7 +117,7 @@ class QueuedFeed : public Feed {
   const EventPtr arrived_ = std::make_shared<Event>(), taken_ = std::make_shared<Event>();
 };
 
-// NewtonSchulz with the bits of optimizers/muon.cc.
+// NewtonSchulz with the bits that optimizers/muon.cc has on processors with fused operations.
 void Orthogonalize(size_t rows, size_t columns, float* x) {
   const size_t r = std::min(rows, columns), c = std::max(rows, columns);
   // Element i, j of the wide one of x and x'.
@@ -128,23 +129,28 @@ void Orthogonalize(size_t rows, size_t columns, float* x) {
   }
   const float scale = NewtonSchulz::Scale(squares.Sum());
   for (size_t i = 0; i < r * c; ++i) x[i] *= scale;
-  const auto sum = [](size_t count, const auto& of) {
+  const auto sum = [](size_t count, const auto& a, const auto& b) {
     float total = 0;
-    for (size_t k = 0; k < count; ++k) total += of(k);
+    for (size_t k = 0; k < count; ++k) total = std::fma(a(k), b(k), total);
     return total;
   };
   std::vector<float> y(r * r), polynomial(r * r), next(r * c);
   for (int round = 0; round < NewtonSchulz::kRounds; ++round) {
     for (size_t i = 0; i < r * r; ++i) {
-      y[i] = sum(c, [&](size_t k) { return x[at(i / r, k)] * x[at(i % r, k)]; });
+      y[i] = sum(
+          c, [&](size_t k) { return x[at(i / r, k)]; }, [&](size_t k) { return x[at(i % r, k)]; });
     }
     for (size_t i = 0; i < r * r; ++i) {
-      const float product = sum(r, [&](size_t k) { return y[i / r * r + k] * y[k * r + i % r]; });
+      const float product = sum(
+          r, [&](size_t k) { return y[i / r * r + k]; },
+          [&](size_t k) { return y[k * r + i % r]; });
       polynomial[i] = NewtonSchulz::kC * product + NewtonSchulz::kB * y[i];
     }
     for (size_t i = 0; i < r * c; ++i) {
       const size_t here = at(i / c, i % c);
-      next[here] = sum(r, [&](size_t k) { return polynomial[i / c * r + k] * x[at(k, i % c)]; }) +
+      next[here] = sum(
+                       r, [&](size_t k) { return polynomial[i / c * r + k]; },
+                       [&](size_t k) { return x[at(k, i % c)]; }) +
                    NewtonSchulz::kA * x[here];
     }
     std::ranges::copy(next, x);
