@@ -211,11 +211,15 @@ void Multiply(const MatrixProduct& p, float* panel) {
     }
     const auto store = [&](size_t row, size_t rows) HWY_ATTR {
       for (size_t r = 0; r < rows; ++r) {
+        const float* const made = sums + width * r;
         const size_t at = (row + r) * p.columns + column;
-        for (size_t j = 0; j < used; ++j) {
-          const float made = p.scale * sums[width * r + j];
-          p.out[at + j] = p.keep == 0 ? made : made + p.keep * p.old[at + j];
-        }
+        ForEach(used, [&](auto tag, size_t j) HWY_ATTR {
+          auto out = hn::Mul(hn::Set(tag, p.scale), hn::LoadU(tag, made + j));
+          if (p.keep != 0) {
+            out = hn::Add(out, hn::Mul(hn::Set(tag, p.keep), hn::LoadU(tag, p.old + at + j)));
+          }
+          hn::StoreU(out, tag, p.out + at + j);
+        });
       }
     };
     size_t row = 0;

@@ -17,9 +17,17 @@ struct Sides {
   size_t rows, columns;
 };
 
+// Tiles stay in the cache, so that a column costs no more than a row.
 void Transpose(Sides of, const float* from, float* to) {
-  for (size_t i = 0; i < of.rows; ++i) {
-    for (size_t j = 0; j < of.columns; ++j) to[j * of.rows + i] = from[i * of.columns + j];
+  constexpr size_t kTile = 16;
+  for (size_t top = 0; top < of.rows; top += kTile) {
+    const size_t bottom = std::min(top + kTile, of.rows);
+    for (size_t left = 0; left < of.columns; left += kTile) {
+      const size_t right = std::min(left + kTile, of.columns);
+      for (size_t j = left; j < right; ++j) {
+        for (size_t i = top; i < bottom; ++i) to[j * of.rows + i] = from[i * of.columns + j];
+      }
+    }
   }
 }
 
