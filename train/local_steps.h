@@ -103,8 +103,8 @@ class LocalSteps {
   void ForEachSaved(const Use& use);
   // `rate`: of the optimizer, in this step.
   OptimizerStep StepOf(int parameter, double rate) const;
-  // Called on several threads, for different parameters.
   uint32_t MatricesSum() const;
+  // Called on several threads, for different parameters.
   void StepOnHost(int parameter, const OptimizerStep& step, Room* room);
   // What a step does to a parameter on the device.
   ElementUpdate UpdateOf(int parameter, const OptimizerStep& step) const;

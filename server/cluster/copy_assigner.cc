@@ -10,9 +10,10 @@ namespace {
 
 constexpr size_t kCatchingUp = 4;     // copies that catch up at once
 constexpr int kTicksPerPatience = 4;  // a longer time between two ticks is a standstill
-// A server whose link broke is gone after this part of the patience. The links of a process that
-// dies break at once.
+// The links of a process that dies break at once. One that lives connects again within this part of
+// the patience, and within this time.
 constexpr int kPatienceToRejoin = 4;
+constexpr Duration kTimeToRejoin = std::chrono::milliseconds(200);
 constexpr int kGoneKept = 8;  // servers that are gone, for people to see
 
 }  // namespace
@@ -92,9 +93,7 @@ void CopyAssigner::OnLinkGone(uint64_t link, Time now) {
     if (peer.link != link) continue;
     Away(server, &peer);
     // The others gave up their links while this server stood still.
-    if (standstill_.WasRecently(options_.patience, now)) continue;
-    peer.heard =
-        std::min(peer.heard, now - options_.patience + options_.patience / kPatienceToRejoin);
+    if (!standstill_.WasRecently(options_.patience, now)) peer.broke = now;
   }
 }
 
@@ -109,7 +108,10 @@ void CopyAssigner::Away(uint32_t server, Peer* peer) {
 void CopyAssigner::LookAtClock(Time now) {
   const Duration lost = standstill_.Lost(now);
   if (lost == Duration(0)) return;
-  for (auto& [server, peer] : peers_) peer.heard += lost;
+  for (auto& [server, peer] : peers_) {
+    peer.heard += lost;
+    if (peer.broke) *peer.broke += lost;
+  }
 }
 
 void CopyAssigner::Tick(Time now) {
@@ -152,6 +154,14 @@ uint64_t CopyAssigner::LinkTo(uint32_t server) const {
 bool CopyAssigner::IsGone(uint32_t server, Time now) const {
   const auto peer = peers_.find(server);
   return peer != peers_.end() && now >= peer->second.heard + options_.patience;
+}
+
+bool CopyAssigner::StaysAway(uint32_t server, Time now) const {
+  if (IsGone(server, now)) return true;
+  const auto peer = peers_.find(server);
+  return peer != peers_.end() && peer->second.link == 0 && peer->second.broke &&
+         now >= *peer->second.broke +
+                    std::max<Duration>(options_.patience / kPatienceToRejoin, kTimeToRejoin);
 }
 
 bool CopyAssigner::IsLost(uint32_t server, Time now) const {
@@ -260,6 +270,7 @@ void CopyAssigner::EndRun() {
 
 absl::Status CopyAssigner::Settle(uint32_t s, Time now, News* news) {
   LookAtClock(now);
+  if (record_.over()) return absl::OkStatus();  // servers end one by one
   HearReports(s, news);
   // A restarted copy may have lost its last writes.
   std::erase_if(untold_grants_[s],
@@ -324,9 +335,10 @@ absl::Status CopyAssigner::SettleLeader(uint32_t s, Time now, News* news) {
     may_come = may_come || (!IsHere(server) && !IsGone(server, now));
   }
   const bool leader_may_come = !IsHere(leader) && !IsGone(leader, now);
-  // A live copy need not wait again for the server that was replaced. A copy from a disk
-  // must: the replaced server may live, and have more.
-  if (leader_may_come && (leader != replaced_ || live == 0)) return absl::OkStatus();
+  // A live copy need not wait again for the server that was replaced, nor long for one whose link
+  // broke. A copy from a disk must: that server may live, and have more.
+  const bool stays_away = leader == replaced_ || StaysAway(leader, now);
+  if (leader_may_come && (live == 0 || !stays_away)) return absl::OkStatus();
   if (live != 0) {
     Promote(s, live, news);
     return absl::OkStatus();

@@ -109,6 +109,8 @@ class CopyAssigner {
   struct Peer {
     uint64_t link = 0;  // 0: the server is away
     Time heard{};
+    // When its last link broke; nullopt: it did not, or in a standstill of this server.
+    std::optional<Time> broke;
     uint64_t came = 0;  // number of the change that recorded its arrival
     ServerState state;
     // By shard: the place of its copy in `state`, counted from 1; 0: it has none. This saves a
@@ -121,11 +123,15 @@ class CopyAssigner {
 
   absl::StatusOr<Peer*> Welcome(uint64_t link, const ServerState& state, News* news);
   void Away(uint32_t server, Peer* peer);
+  void LookAtClock(Time now);
   // Marks the servers that are gone and hold no copy, and keeps only the last few of these. So the
   // record does not grow in a run whose machines come and go.
-  void LookAtClock(Time now);
   void NoteGone(Time now);
   bool IsGone(uint32_t server, Time now) const;
+  // Whether the server's link broke, and it did not connect again as fast as a server that lives.
+  // Then live copies may lead in place of its own. All that cannot be taken back waits until it is
+  // gone.
+  bool StaysAway(uint32_t server, Time now) const;
   // Whether the server's copies are lost.
   bool IsLost(uint32_t server, Time now) const;
   // Whether the copy leads or follows already. Otherwise it was just read from a disk.

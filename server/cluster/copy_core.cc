@@ -18,9 +18,10 @@ constexpr Duration kLongestImagePause = std::chrono::seconds(10);
 // Steps travel in messages of about this size: a copy on a slow link hears one in time.
 constexpr size_t kStepBytes = 256u << 10;
 constexpr int kTicksPerSilence = 4;  // a longer time between two ticks is a standstill
-// A copy whose link broke is silent after this part of the time. The links of a process that dies
-// break at once.
+// The links of a process that dies break at once. A copy that lives connects again within this part
+// of the time, and within this time.
 constexpr int kSilenceToReturn = 4;
+constexpr Duration kTimeToReturn = std::chrono::milliseconds(150);
 
 template <class... Ts>
 struct Overloaded : Ts... {
@@ -224,6 +225,7 @@ void CopyCore::OnFollowerReached(uint32_t server) {
   early_.erase(server);
   if (role_ != Role::kLeads || !others_.contains(server)) return;
   FallBack(server);
+  others_[server].broke.reset();
   others_[server].image_pause = {};
   others_[server].next_image = {};
 }
@@ -232,9 +234,14 @@ void CopyCore::OnFollowerGone(uint32_t server, Time now) {
   OnFollowerReached(server);
   const auto other = others_.find(server);
   // Others give up their links while this server stands still.
-  if (other == others_.end() || standstill_.WasRecently(options_.silence, now)) return;
-  Time& heard = other->second.heard;
-  heard = std::min(heard, now - options_.silence + options_.silence / kSilenceToReturn);
+  if (other != others_.end() && !standstill_.WasRecently(options_.silence, now)) {
+    other->second.broke = now;
+  }
+}
+
+bool CopyCore::IsSilent(const Other& other, Time now) const {
+  const Duration to_return = std::max<Duration>(options_.silence / kSilenceToReturn, kTimeToReturn);
+  return now >= other.heard + options_.silence || (other.broke && now >= *other.broke + to_return);
 }
 
 // A copy in sync is reported as silent meanwhile. Workers wait only until the run's record says so.
@@ -494,11 +501,14 @@ void CopyCore::Tick(Time now) {
     if (shard_ != nullptr) has = {log_epoch_, shard_->entries(), copy_};
     replies_.push_back({leader_, {options_.shard, epoch_, has}});
   }
-  for (auto& [server, other] : others_) other.heard += lost;
+  for (auto& [server, other] : others_) {
+    other.heard += lost;
+    if (other.broke) *other.broke += lost;
+  }
   if (role_ != Role::kLeads) return;
   shard_->Tick(now, lost);
   for (auto& [server, other] : others_) {
-    if (now < other.heard + options_.silence) continue;
+    if (!IsSilent(other, now)) continue;
     if (in_sync_.contains(server)) {
       if (silent_.insert(server).second) ++report_;
     } else if (other.takes_image && now < other.heard + kImagePatience) {

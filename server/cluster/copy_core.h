@@ -167,8 +167,9 @@ class CopyCore {
     uint64_t written = 0;
     std::optional<CopyMessage::Has> asked;  // the copy waits to be told where to begin
     std::optional<uint64_t>
-        waited_from;  // the copy is caught up once it has the steps up to this one
-    Time heard{};     // when the copy last made progress or asked
+        waited_from;            // the copy is caught up once it has the steps up to this one
+    Time heard{};               // when the copy last made progress or asked
+    std::optional<Time> broke;  // when its link broke; nullopt: it did not, or is new
     Time told{};
     bool takes_image = false;  // an image is on its way, or is being written
     bool began_anew = false;   // with an image, and was not caught up since
@@ -210,6 +211,7 @@ class CopyCore {
   uint64_t Committed() const;
   void CatchUp(uint32_t server, Other* other);
   void FallBack(uint32_t server);
+  bool IsSilent(const Other& other, Time now) const;
   void ForgetKept();
   size_t kept_bytes() const;
   bool AnyBeganAnew() const;

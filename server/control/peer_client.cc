@@ -22,6 +22,10 @@ std::shared_ptr<grpc::Channel> ChannelTo(const std::string& server,
   arguments.SetMaxReceiveMessageSize(-1);           // an update may have any size
   // Each channel has its own connection, so that streams do not wait for each other.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  // A server that does not connect again soon after its link broke is taken for dead.
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 50);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2'000);
   return grpc::CreateCustomChannel(server, GrpcChannelCredentials(credentials), arguments);
 }
 

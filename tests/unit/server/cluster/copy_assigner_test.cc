@@ -216,6 +216,23 @@ TEST_F(CopyAssignerTest, AServerWhoseLinkBrokeIsReplacedAfterAPartOfTheSilence) 
   }
 }
 
+// Only a lead is given to another live copy so soon. What cannot be taken back waits.
+TEST_F(CopyAssignerTest, AServerWhoseLinkBrokeKeepsItsCopyForTheWholeSilence) {
+  for (const bool alone : {false, true}) {
+    Make(RecordOn(alone ? 1 : 2), /*lost_after=*/kSilence / 4);
+    ASSERT_TRUE(Hear(1, Leading(1)).ok());
+    if (!alone) ASSERT_TRUE(Hear(2, Following(1)).ok());
+    ASSERT_TRUE(Settle().ok());
+    assigner_->OnLinkGone(alone ? 1 : 2, now_);
+    for (int i = 0; i < 11; ++i) {
+      now_ += kSilence / 12;
+      if (!alone) ASSERT_TRUE(Hear(1, Leading(1)).ok());
+      ASSERT_TRUE(Settle().ok()) << "of a run in memory";
+      EXPECT_EQ(copies().size(), alone ? 1u : 2u);
+    }
+  }
+}
+
 // After a standstill the others need time to connect again, because they gave up their links.
 TEST_F(CopyAssignerTest, AServerWhoseLinkBrokeInAStandstillHasTimeToReturn) {
   Make(RecordOn(2));
