@@ -9,7 +9,7 @@
 
 namespace psgd {
 
-// The constants of update t, counted from 1. `config`: of adam or lamb.
+// The constants of update t, counted from 1. `config`: of adam, lamb or muon.
 template <typename MomentsConfig>
 MomentConstants MomentConstantsAt(const MomentsConfig& config, uint64_t t, double rate) {
   MomentConstants c;
