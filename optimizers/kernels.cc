@@ -222,14 +222,25 @@ void Multiply(const MatrixProduct& p, float* panel) {
         });
       }
     };
+    // A symmetric result is copied from here to the rows below.
+    const size_t rows = p.is_symmetric ? column + used : p.rows;
     size_t row = 0;
-    for (; row + kRows <= p.rows; row += kRows) {
+    for (; row + kRows <= rows; row += kRows) {
       MultiplyRows<kRows>(d, p, panel, row, sums);
       store(row, kRows);
     }
-    for (; row < p.rows; ++row) {
+    for (; row + 2 <= rows; row += 2) {
+      MultiplyRows<2>(d, p, panel, row, sums);
+      store(row, 2);
+    }
+    if (row < rows) {
       MultiplyRows<1>(d, p, panel, row, sums);
       store(row, 1);
+    }
+    for (size_t r = 0; p.is_symmetric && r < column + used; ++r) {
+      for (size_t c = std::max(column, r + 1); c < column + used; ++c) {
+        p.out[c * p.columns + r] = p.out[r * p.columns + c];
+      }
     }
   }
 }

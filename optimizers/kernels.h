@@ -19,7 +19,8 @@ struct MomentConstants {
 };
 
 // out = scale a b + keep old, of row-major matrices without gaps; a is rows x inner, b inner x
-// columns. `out` overlaps no input. If keep is 0, `old` is not read.
+// columns. `out` overlaps no input. If keep is 0, `old` is not read. Of a symmetric result one half
+// is computed.
 struct MatrixProduct {
   size_t rows, columns, inner;
   float scale;
@@ -27,6 +28,7 @@ struct MatrixProduct {
   float keep;
   const float* old;
   float* out;
+  bool is_symmetric = false;
 };
 // Columns that a product takes together, at most.
 inline constexpr size_t kPanel = 64;

@@ -45,9 +45,9 @@ void MakeOrthogonal(Sides sides, std::vector<float>* x) {
   };
   for (int round = 0; round < NewtonSchulz::kRounds; ++round) {
     Transpose(sides, x->data(), other.data());
-    multiply({r, r, c, 1, x->data(), other.data(), 0, nullptr, y.data()});
+    multiply({r, r, c, 1, x->data(), other.data(), 0, nullptr, y.data(), true});
     multiply({r, r, r, NewtonSchulz::kC, y.data(), y.data(), NewtonSchulz::kB, y.data(),
-              polynomial.data()});
+              polynomial.data(), true});
     multiply({r, c, r, 1, polynomial.data(), x->data(), NewtonSchulz::kA, x->data(), other.data()});
     x->swap(other);
   }

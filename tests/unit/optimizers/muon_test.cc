@@ -167,6 +167,19 @@ TEST(Muon, ScalesAndKeepsOldValues) {
     ASSERT_NEAR(out[i], 2 * product[i] - 3 * old[i], 1e-5) << i;
   }
 }
+TEST(Muon, ASymmetricProductEqualsItsMirror) {
+  const size_t rows = 71, inner = 5;
+  const auto a = Random(1, rows * inner);
+  std::vector<float> turned(a.size()), whole(rows * rows), half(rows * rows),
+      panel(inner * kPanel);
+  for (size_t i = 0; i < a.size(); ++i) turned[i % inner * rows + i / inner] = a[i];
+  MatrixProduct product = {rows, rows, inner, 1, a.data(), turned.data(), 0, nullptr, whole.data()};
+  Loops().multiply(product, panel.data());
+  product.out = half.data();
+  product.is_symmetric = true;
+  Loops().multiply(product, panel.data());
+  EXPECT_EQ(half, whole);
+}
 
 }  // namespace
 }  // namespace psgd
