@@ -67,7 +67,7 @@ void Prepare() {
     config->mutable_table()->set_test_fraction(0.5);
   }
   const bool folders = chosen->format == DataConfig::TEXT_CLASSES && !alone;
-  if (!folders) config->add_target("y");
+  if (!folders) config->add_target(std::string("y"));
   config->set_target_kind(chosen->target_kind);
   if (chosen->byte_pairs) config->set_tokens(DataConfig::BPE);
   if (chosen->byte_pairs) config->set_vocabulary(262);

@@ -64,7 +64,9 @@ TEST(StepBench, ARooflineHasARowForEachKindOfOp) {
   ASSERT_TRUE(rows.ok()) << rows.status();
   double share = 0;
   for (const BenchRow& row : *rows) {
-    if (row.name == "Conv2d") EXPECT_GT(row.extra.at("gflops"), 0);
+    if (row.name == "Conv2d") {
+      EXPECT_GT(row.extra.at("gflops"), 0);
+    }
     if (row.bench != "roofline" || absl::StrContains(row.name, ".")) continue;
     EXPECT_GT(row.ratio, 0) << row.name;
     share += row.extra.at("share");

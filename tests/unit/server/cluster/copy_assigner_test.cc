@@ -205,7 +205,9 @@ TEST_F(CopyAssignerTest, AServerWhoseLinkBrokeIsReplacedAfterAPartOfTheSilence) 
     ASSERT_TRUE(Hear(2, Following(1)).ok());
     ASSERT_TRUE(Settle().ok());
     assigner_->OnLinkGone(1, now_);
-    if (comes_back) ASSERT_TRUE(Hear(1, Leading(1)).ok());
+    if (comes_back) {
+      ASSERT_TRUE(Hear(1, Leading(1)).ok());
+    }
     for (int i = 0; i < 4; ++i) {
       EXPECT_EQ(shard().leader(), 1u) << i;
       now_ += kSilence / 12;
@@ -221,12 +223,16 @@ TEST_F(CopyAssignerTest, AServerWhoseLinkBrokeKeepsItsCopyForTheWholeSilence) {
   for (const bool alone : {false, true}) {
     Make(RecordOn(alone ? 1 : 2), /*lost_after=*/kSilence / 4);
     ASSERT_TRUE(Hear(1, Leading(1)).ok());
-    if (!alone) ASSERT_TRUE(Hear(2, Following(1)).ok());
+    if (!alone) {
+      ASSERT_TRUE(Hear(2, Following(1)).ok());
+    }
     ASSERT_TRUE(Settle().ok());
     assigner_->OnLinkGone(alone ? 1 : 2, now_);
     for (int i = 0; i < 11; ++i) {
       now_ += kSilence / 12;
-      if (!alone) ASSERT_TRUE(Hear(1, Leading(1)).ok());
+      if (!alone) {
+        ASSERT_TRUE(Hear(1, Leading(1)).ok());
+      }
       ASSERT_TRUE(Settle().ok()) << "of a run in memory";
       EXPECT_EQ(copies().size(), alone ? 1u : 2u);
     }
