@@ -2,7 +2,6 @@
 
 #include <limits>
 #include <queue>
-#include <string_view>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -23,6 +22,7 @@ Pair PairOf(Token left, Token right) { return Pair{left} << 16 | right; }
 
 std::vector<Token> BytesIn(absl::string_view word) {
   std::vector<Token> tokens;
+  tokens.reserve(word.size());
   for (const char c : word) tokens.push_back(static_cast<uint8_t>(c));
   return tokens;
 }
@@ -61,13 +61,13 @@ void Merge(Pair pair, Token merged, std::vector<Token>* tokens) {
 class WordPairs {
  public:
   explicit WordPairs(std::span<const absl::string_view> texts) {
-    std::unordered_map<std::string_view, int64_t> counts;
+    absl::flat_hash_map<absl::string_view, int64_t> counts;
     for (const absl::string_view text : texts) {
-      ForEachWord(text, [&](absl::string_view word) { ++counts[{word.data(), word.size()}]; });
+      ForEachWord(text, [&](absl::string_view word) { ++counts[word]; });
     }
     for (const auto& [word, count] : counts) {
       const auto index = static_cast<uint32_t>(words_.size());
-      words_.push_back({BytesIn({word.data(), word.size()}), count});
+      words_.push_back({BytesIn(word), count});
       AddPairs(index, /*with=*/-1);
     }
     for (const auto& [pair, known] : pairs_) queue_.push({known.count, ~pair});
@@ -133,7 +133,7 @@ class WordPairs {
   }
 
   std::vector<Word> words_;
-  std::unordered_map<Pair, Known> pairs_;
+  absl::flat_hash_map<Pair, Known> pairs_;
   std::vector<Pair> made_;  // by the current merge
   // The count at the time of queuing, and the inverted pair: the largest comes first.
   std::priority_queue<std::pair<int64_t, Pair>> queue_;
@@ -203,10 +203,22 @@ std::vector<Token> BytePairs::EncodeWord(absl::string_view word) const {
 
 void BytePairs::Encode(absl::string_view text, std::vector<Token>* tokens) {
   ForEachWord(text, [&](absl::string_view word) {
-    if (known_words_.size() >= kMostKnownWords) known_words_.clear();
-    const auto [known, added] = known_words_.try_emplace(std::string(word));
-    if (added) known->second = EncodeWord(word);
-    tokens->insert(tokens->end(), known->second.begin(), known->second.end());
+    auto known = known_words_.find(word);
+    if (known == known_words_.end()) {
+      if (known_words_.size() >= kMostKnownWords) {
+        known_words_.clear();
+        known_tokens_.clear();
+      }
+      const std::vector<Token> made = EncodeWord(word);
+      known = known_words_
+                  .insert({std::string(word),
+                           {static_cast<uint32_t>(known_tokens_.size()),
+                            static_cast<uint32_t>(made.size())}})
+                  .first;
+      known_tokens_.insert(known_tokens_.end(), made.begin(), made.end());
+    }
+    const auto begin = known_tokens_.begin() + known->second.begin;
+    tokens->insert(tokens->end(), begin, begin + known->second.count);
   });
 }
 

@@ -11,9 +11,9 @@
 #include <cstdint>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
 #include "common/status.h"
 
@@ -53,10 +53,16 @@ class BytePairs {
   void Add(Token left, Token right);
   std::vector<Token> EncodeWord(absl::string_view word) const;
 
-  std::vector<std::string> bytes_;                // by token
-  std::vector<uint32_t> merges_;                  // pairs, in the order of their tokens
-  std::unordered_map<uint32_t, Token> token_of_;  // by pair
-  std::unordered_map<std::string, std::vector<Token>> known_words_;
+  struct Known {
+    uint32_t begin;  // in known_tokens_
+    uint32_t count;
+  };
+
+  std::vector<std::string> bytes_;                 // by token
+  std::vector<uint32_t> merges_;                   // pairs, in the order of their tokens
+  absl::flat_hash_map<uint32_t, Token> token_of_;  // by pair
+  absl::flat_hash_map<std::string, Known> known_words_;
+  std::vector<Token> known_tokens_;
 };
 
 }  // namespace psgd
