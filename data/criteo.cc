@@ -9,7 +9,7 @@ namespace psgd {
 namespace {
 
 // FNV-1a, then a finalizer. The hash is the same on every machine, because workers must agree.
-uint64_t HashOf(uint64_t column, absl::string_view text) {
+uint64_t TextHash(uint64_t column, absl::string_view text) {
   uint64_t hash = 0xCBF29CE484222325ull ^ column;
   for (const char c : text) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001B3ull;
   hash = (hash ^ (hash >> 33)) * 0xFF51AFD7ED558CCDull;
@@ -52,7 +52,7 @@ absl::Status ParseCriteo(absl::string_view line, int64_t buckets, SparseRow* row
   for (int32_t i = 0; i < kCriteoCategories; ++i) {
     const absl::string_view field = fields[1 + kCriteoCounts + i];
     if (field.empty()) continue;
-    const uint64_t bucket = HashOf(i, field) % static_cast<uint64_t>(buckets);
+    const uint64_t bucket = TextHash(i, field) % static_cast<uint64_t>(buckets);
     row->entries.push_back({static_cast<int32_t>(kCriteoCounts + bucket), 1});
   }
   return absl::OkStatus();
