@@ -103,7 +103,8 @@ void WriteTexts(const path& folder) {
       "and without it was not any thing made that was made.\n";
   for (const char* format : {"text", "byte_pairs"}) {
     WriteCorpusFile(folder / format / "words.txt", text);
-    WriteCorpusFile(folder / format / "bytes.bin", absl::StrCat(std::string(200, '\0'), "\xFF\xC3 \n\t", text));
+    WriteCorpusFile(folder / format / "bytes.bin",
+                    absl::StrCat(std::string(200, '\0'), "\xFF\xC3 \n\t", text));
   }
   for (const char* format : {"text_classes", "text_classes_byte_pairs"}) {
     WriteCorpusFile(folder / format / "rows.txt",

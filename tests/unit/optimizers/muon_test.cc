@@ -170,8 +170,7 @@ TEST(Muon, ScalesAndKeepsOldValues) {
 TEST(Muon, ASymmetricProductEqualsItsMirror) {
   const size_t rows = 71, inner = 5;
   const auto a = Random(1, rows * inner);
-  std::vector<float> turned(a.size()), whole(rows * rows), half(rows * rows),
-      panel(inner * kPanel);
+  std::vector<float> turned(a.size()), whole(rows * rows), half(rows * rows), panel(inner * kPanel);
   for (size_t i = 0; i < a.size(); ++i) turned[i % inner * rows + i / inner] = a[i];
   MatrixProduct product = {rows, rows, inner, 1, a.data(), turned.data(), 0, nullptr, whole.data()};
   Loops().multiply(product, panel.data());
