@@ -30,4 +30,31 @@ void ProgressLog::Add(uint64_t clock, uint64_t samples, double loss_sum, double 
   loss_sum_ = wait_ = 0;
 }
 
+void ProgressLog::ReportLaunches(uint64_t clock, const Network::Result& result,
+                                 const Replicas& network, bool on_gpu) {
+  constexpr int kSettled = 3;  // steps after which all are replayed, if any are
+  if (on_gpu && ++gpu_steps_ == kSettled) {
+    const absl::Status& recorded = network.recorded();
+    if (recorded.ok()) {
+      log_->info("steps are recorded: each is one launch");
+    } else {
+      log_->warn("steps are launched kernel by kernel: {}", recorded.ToString());
+    }
+  }
+  if (result.repeated == 0) return;
+  repeated_steps_ += result.repeated;
+  log_->info(
+      "step {}: gradients left fp16 and were computed again, now with a loss scale of {}; {} times "
+      "in {} steps",
+      clock, network.loss_scale(), repeated_steps_, gpu_steps_);
+}
+
+void ProgressLog::ReportDamage(const DamageCount* damage) {
+  const uint64_t damaged = damage != nullptr ? damage->count() : 0;
+  if (damaged == reported_damage_) return;
+  reported_damage_ = damaged;
+  log_->warn("{} damaged samples were read and left out so far, the last: {}", damaged,
+             damage->last());
+}
+
 }  // namespace psgd

@@ -1,4 +1,5 @@
-// A line about the training in the worker's log, every ten seconds.
+// What the worker's log says about the training: a line every ten seconds, how a GPU launches the
+// steps, and what is left out of the data.
 #pragma once
 
 #include <cstdint>
@@ -6,6 +7,8 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "data/skip_damaged.h"
+#include "engine/runtime/replicas.h"
 
 namespace psgd {
 
@@ -17,11 +20,20 @@ class ProgressLog {
   // The step that leads to `clock` is done. `samples`: how many count in its loss. `wait`: seconds
   // that the worker waited before it.
   void Add(uint64_t clock, uint64_t samples, double loss_sum, double wait, Time now);
+  // The step gave `result`. Logs once how a GPU launches the steps, and logs each step whose
+  // gradients left the range of fp16 and were computed again.
+  void ReportLaunches(uint64_t clock, const Network::Result& result, const Replicas& network,
+                      bool on_gpu);
+  // Logs what was left out of the data since the last call. `damage`: null if nothing may be.
+  void ReportDamage(const DamageCount* damage);
   // The number of steps since the start.
   uint64_t all_steps() const { return all_steps_; }
 
  private:
   const Log log_;
+  uint64_t gpu_steps_ = 0;
+  uint64_t repeated_steps_ = 0;  // computed again because gradients left the range of fp16
+  uint64_t reported_damage_ = 0;
   // The time of the last line, or of the first step before there is a line. The counts below are
   // since then, except all_steps_.
   Time since_{};

@@ -22,8 +22,6 @@
 #include "train/factor_layers.h"
 #include "train/network_data.h"
 #include "train/step_clock.h"
-#include "worker/device_codecs.h"
-#include "worker/factor_pushes.h"
 
 namespace psgd {
 namespace {
@@ -35,12 +33,6 @@ constexpr Duration kGoodbye = std::chrono::seconds(1);
 
 StepBatch StepBatchOf(const Batch& batch, bool staged) {
   return {{batch.pixels, batch.tokens, batch.values}, batch.labels, staged, batch.targets};
-}
-
-// Whether the server may send updates in place of weights, for which a worker needs its own.
-bool PullsUpdates(const Config& config) {
-  return config.compression().pull().has_delta() &&
-         !config.compression().pull().delta().has_codec();
 }
 
 }  // namespace
@@ -123,7 +115,8 @@ absl::Status Trainer::Prepare() {
   member_.Registered(registered, loader_->batches_per_epoch());
   const std::string left_out = LeftOutText(config().compression(), network_->spec());
   if (!left_out.empty()) options_.log->info("{}", left_out);
-  PSGD_RETURN_IF_ERROR(PrepareEncoder(networks[0]));
+  pushes_.emplace(network_.get(), &member_);
+  PSGD_RETURN_IF_ERROR(pushes_->MakeEncoder(networks[0]));
   PSGD_RETURN_IF_ERROR(PrepareAhead());
 
   trace_.Begin(member_.joined().trace_steps(), member_.key().worker());
@@ -131,7 +124,7 @@ absl::Status Trainer::Prepare() {
     PSGD_ASSIGN_OR_RETURN(push_log_, PushLog::Open(options_.push_log));
   }
   PSGD_RETURN_IF_ERROR(member_.Connect(
-      {.encoder = encoder_.get(),
+      {.encoder = pushes_->encoder(),
        .on_acknowledged = [this](const Message& push, Time sent) { Acknowledged(push, sent); }}));
   if (TakesLocalSteps(config().local())) {
     PSGD_ASSIGN_OR_RETURN(Network* const device, DeviceOfLocalSteps(networks.size()));
@@ -148,8 +141,8 @@ absl::Status Trainer::Prepare() {
         .matrices = network_->hidden_matrices(),
         .weights = [this](int parameter) { return network_->parameter(parameter); },
         .wrote = [this] { network_->InvalidateParameters(); },
-        .gradient = [this](int parameter,
-                           std::vector<float>* room) { return GradientOf(parameter, room); },
+        .gradient = [this](int p,
+                           std::vector<float>* room) { return pushes_->GradientOf(p, room); },
         .device = device,
         .threads = device == nullptr ? options_.threads : 1});
   }
@@ -160,46 +153,11 @@ absl::Status Trainer::Prepare() {
       ArrivingWeights::Options{.codecs = codecs_,
                                .model = network_->spec(),
                                .placement = member_.placement(),
-                               .own = pushed_factors_,
+                               .own = pushes_->factors(),
                                .weights = [this](int parameter) { return Installed(parameter); },
                                .on_waited = traced(TraceSpan::PULL),
                                .on_installed = traced(TraceSpan::INSTALL)},
       &core().session(), &session());
-  return absl::OkStatus();
-}
-
-absl::Status Trainer::PrepareEncoder(const NetworkOptions& first) {
-  Network* const network = network_->device_network();
-  const ClipConfig& clip = config().train().clip();
-  const bool clips = clip.norm() > 0 || clip.value() > 0;
-  // Local steps and bounds need the gradients themselves.
-  if (network != nullptr && !TakesLocalSteps(config().local()) && !clips) {
-    PSGD_ASSIGN_OR_RETURN(device_codecs_,
-                          LoadDeviceCodecs(first.backend, first.plugin_dir, first.device));
-  }
-  std::vector<int64_t> factor_rows;
-  for (int i = 0; i < network_->spec().parameters_size(); ++i) {
-    factor_rows.push_back(network_->factor_rows(i));
-    if (factor_rows.back() == 0) continue;
-    options_.log->info("pushes the gradient of {} as its factors",
-                       network_->spec().parameters(i).name());
-  }
-  if (clips) clip_.emplace(clip, network_->spec(), factor_rows);
-  const std::vector<DeviceCodecs*> devices(factor_rows.size(), device_codecs_.get());
-  PSGD_ASSIGN_OR_RETURN(encoder_,
-                        UpdateEncoder::Create(config(), network_->spec(), member_.placement(),
-                                              member_.key().worker(), factor_rows, devices));
-  const auto& on_device = encoder_->on_device();
-  const auto moved = std::ranges::count(on_device, true);
-  if (moved == 0) return absl::OkStatus();
-  options_.log->info("the gradients of {} of {} parameters are encoded on the GPU", moved,
-                     on_device.size());
-  // The first parameter's gradient comes last.
-  const auto last = std::ranges::find(on_device, true) - on_device.begin();
-  network->KeepOnDevice(on_device, [=, this](int parameter, const DeviceGradient& gradient) {
-    PSGD_RETURN_IF_ERROR(encoder_->Start(parameter, gradient, step_weight_decay_, step_clock_));
-    return parameter == last ? device_codecs_->Flush() : absl::OkStatus();
-  });
   return absl::OkStatus();
 }
 
@@ -339,7 +297,7 @@ absl::Status Trainer::Do(const task::Install& install) {
   // A pull that was sent ahead may lack the step before. After an evaluation aside the
   // worker goes on with its own weights, which lack more.
   if (install.clock > 0 && !core().session().pulls_aside()) {
-    pushed_factors_.Forget(install.clock - 1);
+    pushes_->factors().Forget(install.clock - 1);
   }
   if (install.for_step) {
     Stopwatch choosing(&took_.seconds_encode);
@@ -355,7 +313,7 @@ absl::Status Trainer::Do(const task::Report& report) {
     member_.control().SetDeadline(
         std::min(Milliseconds(config().cluster().deadline()), std::max(DrainTimeLeft(), kGoodbye)));
   }
-  ReportDamage();
+  progress_log_.ReportDamage(data_->damage.get());
   PSGD_RETURN_IF_ERROR(member_.Report(report));
   Done();
   return absl::OkStatus();
@@ -388,8 +346,7 @@ absl::Status Trainer::Step(uint64_t clock, const Bring& bring) {
   PSGD_ASSIGN_OR_RETURN(const Batch batch, NextBatch(clock, /*another=*/false));
   if (options_.step_delay.count() > 0) std::this_thread::sleep_for(options_.step_delay);
 
-  step_clock_ = clock;
-  step_weight_decay_ = heartbeat().hyper().weight_decay();
+  pushes_->BeginStep(clock);
   double encoding = 0, bringing = 0;
   const Time start = SteadyNow();
   Time computes_since = start;
@@ -413,8 +370,8 @@ absl::Status Trainer::Step(uint64_t clock, const Bring& bring) {
     if (bring && pushed.ok()) pushed = brought(kAllWeights);
     // A GPU's part of the encoding cannot be told from its computing, and counts as computing.
     double waiting = 0;
-    Stopwatch timer(encoder_->on_device()[parameter] ? &waiting : &encoding);
-    if (pushed.ok()) pushed = TakeGradient(parameter);
+    Stopwatch timer(pushes_->encoder()->on_device()[parameter] ? &waiting : &encoding);
+    if (pushed.ok()) pushed = pushes_->TakeGradient(parameter);
   };
   const StepBatch now = StepBatchOf(batch, staged);
   const StepBatch next = ahead_ ? StepBatchOf(*ahead_, false) : now;
@@ -438,7 +395,6 @@ absl::Status Trainer::Step(uint64_t clock, const Bring& bring) {
   took_.seconds_compute += Seconds(end - start) - encoding - bringing;
   took_.seconds_encode += encoding;
   trace_.Add(TraceSpan::COMPUTE, clock, computes_since, end);
-  ReportLaunches(clock, result);
   return ReportStep(clock, clock, result);
 }
 
@@ -468,7 +424,10 @@ absl::Status Trainer::StepLocally(uint64_t clock, const Bring& bring) {
         i + 1 < steps));
   }
   if (waits()) PSGD_RETURN_IF_ERROR(bring(kAllWeights));
-  PSGD_RETURN_IF_ERROR(PushChanges(clock));
+  {
+    Stopwatch encoding(&took_.seconds_encode);
+    PSGD_RETURN_IF_ERROR(pushes_->PushChanges(clock, local_.get()));
+  }
   member_.KeepLocalSteps();
   Done();  // ends the clock
   session().Send();
@@ -484,22 +443,22 @@ absl::Status Trainer::LocalStep(uint64_t clock, const ScheduleTime& time, bool a
   const StepBatch next = ahead_ ? StepBatchOf(*ahead_, false) : now;
   BesideStep beside;
   beside.next = ahead_ ? &next : nullptr;
+  GradientClip* const clip = pushes_->clip();
   const auto compute = [&]() -> absl::StatusOr<Network::Result> {
     const Session::Away away(&session());
     std::function<void(int)> on_gradient;
-    if (clip_ && !local_->on_device()) {
-      on_gradient = [this](int parameter) { clip_->Add(parameter, network_->gradient(parameter)); };
+    if (clip != nullptr && !local_->on_device()) {
+      on_gradient = [&](int parameter) { clip->Add(parameter, network_->gradient(parameter)); };
     }
     auto result = network_->TrainStep(now, time.step + 1, on_gradient, beside);
     if (result.ok()) PSGD_RETURN_IF_ERROR(local_->Step(time));
     return result;
   };
   PSGD_ASSIGN_OR_RETURN(const Network::Result result, compute());
-  if (clip_) clip_->EndStep();
+  if (clip != nullptr) clip->EndStep();
   const Time end = SteadyNow();
   took_.seconds_compute += Seconds(end - start);
   trace_.Add(TraceSpan::COMPUTE, clock, start, end);
-  ReportLaunches(clock, result);
   return ReportStep(clock, time.step + 1, result);
 }
 
@@ -508,29 +467,6 @@ bool Trainer::GaveUpLocalSteps() {
   if (!core().leaves()) return false;
   core().GiveUpStep(SteadyNow());
   return true;
-}
-
-absl::Status Trainer::PushChanges(uint64_t clock) {
-  Stopwatch encoding(&took_.seconds_encode);
-  encoder_->OnlySlices(
-      [this, clock](uint32_t slice) { return core().session().fragments().Carries(clock, slice); });
-  PSGD_RETURN_IF_ERROR(local_->Exchange(clock));
-  for (int p = 0; p < network_->spec().parameters_size(); ++p) {
-    encoded_.clear();
-    encoder_->Encode(p, local_->Change(p), local_->shards(p), /*weight_decay=*/0, clock, &encoded_);
-    PushEncoded(clock);
-  }
-  return absl::OkStatus();
-}
-
-void Trainer::PushEncoded(uint64_t clock) {
-  for (EncodedSlice& slice : encoded_) {
-    member_.autotune().Pushed(slice.travels().size());
-    if (slice.codec == CODEC_FACTORS && PullsUpdates(config())) {
-      pushed_factors_.Keep(slice.slice, clock, slice.payload);
-    }
-    session().Push(clock, std::move(slice));
-  }
 }
 
 absl::Status Trainer::AddLocalState(std::vector<std::pair<uint32_t, Bytes>>* states) {
@@ -579,35 +515,6 @@ absl::StatusOr<Batch> Trainer::NextBatch(uint64_t clock, bool another) {
   return batch;
 }
 
-std::span<const float> Trainer::GradientOf(int parameter, std::vector<float>* room) const {
-  const std::span<const float> gradient = network_->gradient(parameter);
-  return clip_ ? clip_->Clipped(parameter, gradient, room) : gradient;
-}
-
-// Gradients come from the last parameter to the first.
-absl::Status Trainer::TakeGradient(int parameter) {
-  if (!clip_ || !clip_->waits_for_all()) return PushGradient(parameter);
-  clip_->Add(parameter, network_->gradient(parameter));
-  if (parameter > 0) return absl::OkStatus();
-  for (int p = network_->spec().parameters_size() - 1; p >= 0; --p) {
-    PSGD_RETURN_IF_ERROR(PushGradient(p));
-  }
-  clip_->EndStep();
-  return absl::OkStatus();
-}
-
-absl::Status Trainer::PushGradient(int parameter) {
-  encoded_.clear();
-  if (encoder_->on_device()[parameter]) {
-    PSGD_RETURN_IF_ERROR(encoder_->Finish(parameter, &encoded_));
-  } else {
-    encoder_->Encode(parameter, GradientOf(parameter, &clipped_), network_->parameter(parameter),
-                     step_weight_decay_, step_clock_, &encoded_);
-  }
-  PushEncoded(step_clock_);
-  return absl::OkStatus();
-}
-
 std::span<float> Trainer::Installed(int parameter) {
   return local_ ? local_->shards(parameter) : network_->parameter(parameter);
 }
@@ -637,7 +544,7 @@ absl::Status Trainer::Do(const task::Evaluate& evaluate) {
   if (local_) local_->ShowOwn();
   PutBackWeights();
   if (!local_) network_->InvalidateParameters();
-  ReportDamage();
+  progress_log_.ReportDamage(data_->damage.get());
   request.mutable_result()->set_epoch(evaluate.epoch);
   request.mutable_result()->set_clock(evaluate.clock);
   options_.log->info("after epoch {:.4g}: test {} on {} samples in {:.1f} s", evaluate.epoch,
@@ -674,7 +581,7 @@ bool Trainer::InstallAhead() {
     return true;
   }
   const Session::Inside inside(&session());
-  weights_ahead_->Begin(core().session().pulled(), pushed_factors_);
+  weights_ahead_->Begin(core().session().pulled(), pushes_->factors());
   return false;
 }
 
@@ -731,8 +638,8 @@ absl::Status Trainer::Do(const task::Leave& leave) {
 }
 
 void Trainer::NoteResidualLeft(const absl::Status& status) {
-  if (member_.residual_norm_left() || !encoder_) return;
-  const absl::StatusOr<double> norm = encoder_->ResidualNorm();
+  if (member_.residual_norm_left() || !pushes_ || pushes_->encoder() == nullptr) return;
+  const absl::StatusOr<double> norm = pushes_->encoder()->ResidualNorm();
   if (!norm.ok()) return;
   member_.SetResidualNormLeft(*norm);
   // If the run is over, its last checkpoint has the residual.
@@ -757,6 +664,7 @@ void Trainer::Acknowledged(const Message& push, Time sent) {
 }
 
 absl::Status Trainer::ReportStep(uint64_t clock, uint64_t step, const Network::Result& result) {
+  progress_log_.ReportLaunches(clock, result, *network_, !options_.gpus.empty());
   if (!std::isfinite(result.loss_sum)) {
     return OutOfRangeError(DivergedText(config()), ". The loss is not a finite number at step ",
                            step);
@@ -775,32 +683,6 @@ absl::Status Trainer::ReportStep(uint64_t clock, uint64_t step, const Network::R
                     took_.seconds_data + waited.wait + waited.wire + waited.apply, SteadyNow());
   took_ = {};
   return absl::OkStatus();
-}
-
-void Trainer::ReportLaunches(uint64_t clock, const Network::Result& result) {
-  constexpr int kSettled = 3;  // steps after which all are replayed, if any are
-  if (!options_.gpus.empty() && ++steps_ == kSettled) {
-    const absl::Status& recorded = network_->recorded();
-    if (recorded.ok()) {
-      options_.log->info("steps are recorded: each is one launch");
-    } else {
-      options_.log->warn("steps are launched kernel by kernel: {}", recorded.ToString());
-    }
-  }
-  if (result.repeated == 0) return;
-  repeated_steps_ += result.repeated;
-  options_.log->info(
-      "step {}: gradients left fp16 and were computed again, now with a loss scale of {}; {} times "
-      "in {} steps",
-      clock, network_->loss_scale(), repeated_steps_, steps_);
-}
-
-void Trainer::ReportDamage() {
-  const uint64_t damaged = data_->damage ? data_->damage->count() : 0;
-  if (damaged == reported_damage_) return;
-  reported_damage_ = damaged;
-  options_.log->warn("{} damaged samples were read and left out so far, the last: {}", damaged,
-                     data_->damage->last());
 }
 
 }  // namespace psgd

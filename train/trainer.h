@@ -13,17 +13,15 @@
 #include "data/open_data.h"
 #include "engine/runtime/replicas.h"
 #include "net/transport.h"
-#include "train/gradient_clip.h"
 #include "train/local_steps.h"
 #include "train/progress_log.h"
+#include "train/step_pushes.h"
 #include "train/step_trace.h"
 #include "train/trainer_options.h"
 #include "train/weights_ahead.h"
 #include "worker/arriving_weights.h"
 #include "worker/member.h"
 #include "worker/push_log.h"
-#include "worker/pushed_factors.h"
-#include "worker/update_encoder.h"
 #include "worker/worker_core.h"
 
 namespace psgd {
@@ -39,8 +37,6 @@ class Trainer {
  private:
   // Joins the run and makes all that the tasks need.
   absl::Status Prepare();
-  // Makes the encoder; it encodes a GPU's gradients on the GPU.
-  absl::Status PrepareEncoder(const NetworkOptions& first);
   // Makes room on a GPU for weights that are pulled ahead, or says that it lacks room.
   absl::Status PrepareAhead();
   absl::Status Train();
@@ -70,14 +66,6 @@ class Trainer {
   absl::StatusOr<Batch> NextBatch(uint64_t clock, bool another);
   // Whether the next batch is in ahead_ by now.
   absl::StatusOr<bool> NextBatchIsHere();
-  // The gradient of a parameter is final: pushes it. If a bound of the norm needs the whole
-  // gradient, all parameters are pushed with the last one.
-  absl::Status TakeGradient(int parameter);
-  // Encodes the gradient of a parameter, and pushes it.
-  absl::Status PushGradient(int parameter);
-  // The network's gradient of a parameter, within the bounds of train.clip, for which it may need
-  // `room`.
-  std::span<const float> GradientOf(int parameter, std::vector<float>* room) const;
   // Brings the weights of a parameter, or all, during a step that began without them.
   using Bring = std::function<absl::Status(int)>;
   // For a step that begins during an Await of weights, before they are here: the function that the
@@ -96,10 +84,6 @@ class Trainer {
   // Takes one of the local steps. `time`: of the step in the run. `another`: the clock has a step
   // after it.
   absl::Status LocalStep(uint64_t clock, const ScheduleTime& time, bool another);
-  // Encodes and pushes the weight changes of the slices that the exchange carries.
-  absl::Status PushChanges(uint64_t clock);
-  // Sends the payloads of encoded_ as updates of `clock`.
-  void PushEncoded(uint64_t clock);
   // The network whose device makes the local steps; null: the host makes them.
   absl::StatusOr<Network*> DeviceOfLocalSteps(size_t replicas);
   // Adds the state that the local steps need in order to go on later.
@@ -119,17 +103,12 @@ class Trainer {
   bool Asked() const;
   Duration DrainTimeLeft() const;
 
-  // Logs what was left out of the data since the last call.
-  void ReportDamage();
   // Warns in the worker's log, and tells the people who watch the run.
   void Warn(const std::string& text);
   // An error: the step's loss is not finite.
   absl::Status ReportStep(uint64_t clock, uint64_t step, const Network::Result& result);
   // Tells the core whether this worker must leave, and whether the run drains.
   void TellAsked();
-  // Logs once how a GPU launches the steps, and logs each step whose gradients left the range of
-  // fp16 and were computed again.
-  void ReportLaunches(uint64_t clock, const Network::Result& result);
   // Finds out the norm of the residual that is lost with this worker, if it is not known yet.
   void NoteResidualLeft(const absl::Status& status);
   void Leave(const absl::Status& status);
@@ -145,9 +124,7 @@ class Trainer {
   std::unique_ptr<BatchLoader> loader_;
   std::unique_ptr<Replicas> network_;
   CodecTable codecs_;
-  std::unique_ptr<DeviceCodecs> device_codecs_;  // of a GPU that encodes its gradients
-  std::unique_ptr<UpdateEncoder> encoder_;
-  std::optional<GradientClip> clip_;   // nullopt: gradients have no bound
+  std::optional<StepPushes> pushes_;
   std::unique_ptr<LocalSteps> local_;  // null: each step is an exchange
   std::optional<Segment> segment_;     // the present one, for local steps
   std::unique_ptr<PushLog> push_log_;
@@ -155,23 +132,15 @@ class Trainer {
   Member member_;
   std::unique_ptr<ArrivingWeights> weights_;
 
-  PushedFactors pushed_factors_;
   std::optional<Batch> ahead_;  // the next step's batch, if it is here; a device has or gets it
   std::unique_ptr<WeightsAhead> weights_ahead_;  // null: they are installed between the steps
   std::string waiting_for_;                      // the last reason of a pause
   std::string gave_;                             // says which residual was pushed
-  uint64_t reported_damage_ = 0;
   ProgressLog progress_log_;
   std::vector<std::vector<float>> kept_weights_;  // by parameter, while an average is evaluated
   uint64_t arriving_for_ = 0;  // the clock that the step with the arriving weights leads to
-  uint64_t step_clock_ = 0;    // of the step under way
-  double step_weight_decay_ = 0;
-  StepReport took_;                    // of the step under way
-  uint64_t steps_ = 0;                 // on a GPU
-  uint64_t repeated_steps_ = 0;        // computed again because gradients left the range of fp16
-  double cpu_seconds_ = 0;             // of this process, when its part was last reported
-  std::vector<float> clipped_;         // scratch
-  std::vector<EncodedSlice> encoded_;  // scratch
+  StepReport took_;            // of the step under way
+  double cpu_seconds_ = 0;     // of this process, when its part was last reported
 };
 
 }  // namespace psgd
