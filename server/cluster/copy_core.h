@@ -23,72 +23,27 @@
 #include <deque>
 #include <map>
 #include <memory>
-#include <optional>
 #include <set>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "common/clock.h"
 #include "common/standstill.h"
 #include "common/status.h"
 #include "proto/run.pb.h"
+#include "server/cluster/copy_message.h"
 #include "server/cluster/copy_place.h"
-#include "server/cluster/kept_steps.h"
+#include "server/cluster/other_copies.h"
 #include "server/durability/durable_shard.h"
 
 namespace psgd {
 
-// A message between copies of a shard. `epoch`: the epoch under which the sender leads or follows.
-struct CopyMessage {
-  // To the leading copy: the sender has these steps.
-  struct Has {
-    uint64_t log_epoch = 0;  // epoch of its journal; 0: unknown
-    uint64_t entries = 0;
-    uint64_t copy = 0;  // AssignedCopy.copy
-  };
-  // The receiver starts anew from this image.
-  struct Image {
-    std::shared_ptr<const ShardImage> image;
-  };
-  // The next steps. An empty list is a sign of life.
-  struct Steps {
-    JournalEntries steps;
-    uint64_t checkpoint_done = 0;  // the newest one that was finished
-  };
-  // To the leading copy: the sender has written the steps up to this one.
-  struct Written {
-    uint64_t entries = 0;
-  };
-
-  // To the leading copy: an image is on its way here, or is being written, and takes its time.
-  struct TakesImage {};
-
-  uint32_t shard = 0;
-  uint64_t epoch = 0;
-  std::variant<Has, Image, Steps, Written, TakesImage> what;
-};
-
-struct CopyOptions {
-  uint32_t shard = 0;
-  Duration silence{};         // time after which a copy in sync is reported as silent
-  size_t window = 16u << 20;  // bytes that may be on their way to another copy
-  // Bytes of steps that are kept for copies that lack them. At least twice the weights, because a
-  // single step may change all weights.
-  size_t kept = 64u << 20;
-  std::shared_ptr<CopyPlace> place;
-};
-
 // Not thread-safe: belongs to the shard's thread.
 class CopyCore {
  public:
-  // How often a copy says that it lives.
-  static constexpr int kSignsPerSilence = 5;
+  static constexpr int kSignsPerSilence = CopyMessage::kSignsPerSilence;
 
-  struct Send {
-    uint32_t server = 0;
-    CopyMessage message;
-  };
+  using Send = CopySend;
   // The outcome of an order: every copy in sync has it, or it failed.
   struct OrderDone {
     uint64_t number = 0;
@@ -159,23 +114,6 @@ class CopyCore {
 
  private:
   enum class Role { kNone, kLeads, kFollows };
-  // Another server's copy, as the leading copy sees it.
-  struct Other {
-    bool streams = false;  // the copy was told where to begin, and gets every step
-    uint64_t copy = 0;     // AssignedCopy.copy
-    uint64_t sent = 0;     // steps up to this one
-    uint64_t written = 0;
-    std::optional<CopyMessage::Has> asked;  // the copy waits to be told where to begin
-    std::optional<uint64_t>
-        waited_from;            // the copy is caught up once it has the steps up to this one
-    Time heard{};               // when the copy last made progress or asked
-    std::optional<Time> broke;  // when its link broke; nullopt: it did not, or is new
-    Time told{};
-    bool takes_image = false;  // an image is on its way, or is being written
-    bool began_anew = false;   // with an image, and was not caught up since
-    Duration image_pause{};    // grows with each image of which nothing was written
-    Time next_image{};         // no image is sent to it before
-  };
   // Answers that may leave once every awaited copy has `entries` steps.
   struct Held {
     uint64_t entries = 0;
@@ -193,30 +131,12 @@ class CopyCore {
   // Closes the shard's journal: the place is emptied next.
   void LeaveShard();
   void TakeShard(std::unique_ptr<DurableShard> shard);
-  void OnHas(uint32_t from, const CopyMessage::Has& has, Time now);
   void OnImage(const ShardImage& image, Time now);
   void OnSteps(CopyMessage::Steps steps, Time now);
-  void OnWritten(uint32_t from, uint64_t entries, Time now);
-  bool IsBeginning(const CopyMessage::Has& has) const;
-  void Begin(uint32_t server, Other* other, Time now, Effects* effects);
-  void BeginsLater(uint32_t server);
   template <typename What>
   void Reply(const What& what) {
     replies_.push_back({leader_, {options_.shard, epoch_, what}});
   }
-  bool WaitsFor(uint32_t server) const {
-    return in_sync_.contains(server) || waited_.contains(server);
-  }
-  // How many steps every awaited copy has.
-  uint64_t Committed() const;
-  void CatchUp(uint32_t server, Other* other);
-  void FallBack(uint32_t server);
-  bool IsSilent(const Other& other, Time now) const;
-  void ForgetKept();
-  size_t kept_bytes() const;
-  bool AnyBeganAnew() const;
-  void LeaveLaggardsBehind();
-  void SendSteps(Time now, Effects* effects);
   void LetGo(Effects* effects);
   void SetTrouble(const absl::Status& status) { trouble_ = std::string(status.message()); }
 
@@ -228,11 +148,12 @@ class CopyCore {
   uint64_t log_epoch_ = 0;  // epoch of the journal; 0: the journal is from an earlier process
   uint64_t checkpoint_done_ = 0;
   std::string trouble_;
-  KeptSteps kept_;
   // The epoch under which it is to lead a shard without weights, for which there is no place yet;
   // 0: none.
   uint64_t fresh_ = 0;
   Time tried_{};  // when a place was last looked for
+  Standstill standstill_;
+  std::map<uint32_t, CopyMessage> early_;  // by server: a Has under a later epoch
 
   // State of a copy that follows.
   uint32_t leader_ = 0;
@@ -245,21 +166,10 @@ class CopyCore {
   std::vector<Send> replies_;  // sent by Commit
 
   // State of a copy that leads.
-  uint64_t earlier_epoch_ = 0;  // epoch of its journal before this epoch
-  uint64_t began_at_ = 0;       // how many steps it had when its epoch began
-  std::set<uint32_t> in_sync_;  // other servers
-  std::set<uint32_t> waited_;   // servers that are waited for, but not stored as in sync
-  std::map<uint32_t, uint64_t> caught_up_;  // by server: AssignedCopy.copy
-  std::set<uint32_t> silent_;
-  uint64_t report_ = 0;
-  std::map<uint32_t, uint64_t>
-      unwaited_after_;  // by server: the report that it is no longer caught up
-  std::map<uint32_t, Other> others_;
-  std::map<uint32_t, CopyMessage> early_;  // by server: a Has under a later epoch
-  uint64_t written_order_ = 0;             // every copy in sync has the orders up to this one
-  std::vector<OrderDone> orders_;          // reported by Commit
+  OtherCopies others_;
+  uint64_t written_order_ = 0;     // every copy in sync has the orders up to this one
+  std::vector<OrderDone> orders_;  // reported by Commit
   std::deque<Held> held_;
-  Standstill standstill_;
 };
 
 }  // namespace psgd
