@@ -1,7 +1,6 @@
 #include "server/cluster/copy_core.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 namespace psgd {
@@ -21,6 +20,7 @@ Overloaded(Ts...) -> Overloaded<Ts...>;
 CopyCore::CopyCore(CopyOptions options, std::unique_ptr<DurableShard> shard)
     : options_(std::move(options)),
       standstill_(options_.silence / kTicksPerSilence),
+      followed_(options_.shard, options_.silence),
       others_(options_) {
   if (shard != nullptr) TakeShard(std::move(shard));
 }
@@ -53,17 +53,15 @@ void CopyCore::Lead(uint64_t epoch, const std::set<uint32_t>& in_sync, uint64_t 
     epoch_ = epoch;
     role_ = Role::kLeads;
     others_.BeginEpoch(epoch, earlier_epoch, shard_->entries());
-    held_.clear();
-    replies_.clear();
-    orders_.clear();
+    answers_ = HeldAnswers();
+    followed_.DropReplies();
     trouble_.clear();
     shard_->BeginLeading(epoch);
     // Another copy may continue this journal from its own last step. It can be told what it lacks
     // only if steps are kept, also without a journal.
     if (earlier_epoch != 0) shard_->KeepSteps();
-    written_order_ = 0;
-    held_.push_back(
-        {shard_->steps(), {}, {{shard_->core().last_order(), epoch, absl::OkStatus()}}});
+    answers_.Add({shard_->core().last_order(), epoch, absl::OkStatus()});
+    answers_.Hold(shard_->steps(), {});
     for (const auto& [from, message] : std::exchange(early_, {})) {
       if (message.epoch == epoch)
         others_.OnHas(from, std::get<CopyMessage::Has>(message.what), now);
@@ -97,21 +95,17 @@ void CopyCore::LeaveShard() {
 
 void CopyCore::Follow(uint64_t epoch, uint32_t leader, uint64_t copy, Time now) {
   if (epoch < epoch_ || (epoch == epoch_ && role_ == Role::kLeads)) return;
-  if (std::exchange(copy_, copy) != copy) OnReached();  // tells the leading copy
-  if (epoch == epoch_ && leader == leader_) return;
+  followed_.SetNumber(copy);
+  if (epoch == epoch_ && leader == followed_.server()) return;
   // The unwritten steps, which no other copy has, must not stay: this copy starts anew from an
   // image.
   if (role_ == Role::kLeads && shard_->has_unwritten()) log_epoch_ = 0;
   epoch_ = epoch;
   fresh_ = 0;
   role_ = Role::kFollows;
-  leader_ = leader;
-  heard_ = now;
-  OnReached();
-  orders_.clear();
-  held_.clear();
-  replies_.clear();
+  followed_.Begin(epoch, leader, now);
   others_.End();
+  answers_ = HeldAnswers();
 }
 
 void CopyCore::OnMessage(PeerId from, Message message) {
@@ -120,10 +114,10 @@ void CopyCore::OnMessage(PeerId from, Message message) {
 
 void CopyCore::Execute(const ShardCommand& command, uint64_t number, uint64_t epoch) {
   const bool leads_so = role_ == Role::kLeads && epoch == epoch_;
-  orders_.push_back({number, epoch,
-                     leads_so ? shard_->Execute(command, number)
-                              : UnavailableError("this copy of shard ", options_.shard,
-                                                 " does not lead under epoch ", epoch)});
+  answers_.Add({number, epoch,
+                leads_so ? shard_->Execute(command, number)
+                         : UnavailableError("this copy of shard ", options_.shard,
+                                            " does not lead under epoch ", epoch)});
 }
 
 void CopyCore::OnCopy(uint32_t from, CopyMessage message, Time now) {
@@ -132,7 +126,7 @@ void CopyCore::OnCopy(uint32_t from, CopyMessage message, Time now) {
   if (message.epoch > epoch_ && std::holds_alternative<CopyMessage::Has>(message.what))
     early_.insert_or_assign(from, message);
   if (message.epoch != epoch_) return;
-  const bool follows_it = role_ == Role::kFollows && from == leader_;
+  const bool follows_it = role_ == Role::kFollows && from == followed_.server();
   std::visit(Overloaded{
                  [&](const CopyMessage::Has& has) {
                    if (leads()) others_.OnHas(from, has, now);
@@ -165,16 +159,11 @@ void CopyCore::OnFollowerGone(uint32_t server, Time now) {
 }
 
 void CopyCore::OnPart(Time now) {
-  heard_ = now;
-  image_comes_ = true;  // or a large step: its end comes soon
-  if (role_ != Role::kFollows || now < told_of_image_ + options_.silence / kSignsPerSilence) return;
-  told_of_image_ = now;
-  Reply(CopyMessage::TakesImage{});
+  if (role_ == Role::kFollows) followed_.OnPart(now);
 }
 
 void CopyCore::OnImage(const ShardImage& image, Time now) {
-  heard_ = now;
-  image_comes_ = false;
+  followed_.Heard(now);
   LeaveShard();
   log_epoch_ = 0;
   absl::StatusOr<DurableShardOptions> place = options_.place->Empty();
@@ -185,22 +174,21 @@ void CopyCore::OnImage(const ShardImage& image, Time now) {
     // What it had before still holds all that was acknowledged.
     made = options_.place->Restore();
     if (made.ok()) TakeShard(*std::move(made));
-    heard_ = now - options_.silence;  // asks again
+    followed_.CountAsSilent(now);  // asks again
     return;
   }
   TakeShard(*std::move(made));
   options_.place->Settle();
   log_epoch_ = epoch_;
-  Reply(CopyMessage::Written{shard_->entries()});
+  followed_.Reply(CopyMessage::Written{shard_->entries()});
 }
 
 void CopyCore::OnSteps(CopyMessage::Steps steps, Time now) {
-  heard_ = now;
-  image_comes_ = false;
+  followed_.Heard(now);
   // A gap: this copy's data is gone, or its disk was full. The copy asks again, and says what it
   // has. So it does if nobody knows whether its journal is a prefix of the leader's.
   if (shard_ == nullptr || log_epoch_ == 0 || steps.steps.first > shard_->entries() + 1) {
-    heard_ = now - options_.silence;
+    followed_.CountAsSilent(now);
     return;
   }
   const uint64_t before = shard_->entries();
@@ -211,7 +199,7 @@ void CopyCore::OnSteps(CopyMessage::Steps steps, Time now) {
     // Some of these steps may be on the disk although the write failed. Another leader's steps
     // might not replace all of them. So the copy begins anew from an image.
     log_epoch_ = 0;
-    heard_ = now - options_.silence;
+    followed_.CountAsSilent(now);
     return;
   }
   const uint64_t added = shard_->entries() - before;
@@ -219,44 +207,21 @@ void CopyCore::OnSteps(CopyMessage::Steps steps, Time now) {
   others_.Keep(std::move(kept), *shard_);
   log_epoch_ = epoch_;
   CheckpointDone(steps.checkpoint_done);
-  Reply(CopyMessage::Written{shard_->entries()});
-}
-
-void CopyCore::LetGo(Effects* effects) {
-  const uint64_t committed = others_.Committed();
-  while (!held_.empty() && held_.front().entries <= committed) {
-    Outbox& out = held_.front().out;
-    std::move(out.begin(), out.end(), std::back_inserter(effects->workers));
-    std::vector<OrderDone>& orders = held_.front().orders;
-    for (OrderDone& done : orders) {
-      if (done.status.ok()) written_order_ = std::max(written_order_, done.number);
-      effects->orders.push_back(std::move(done));
-    }
-    held_.pop_front();
-  }
+  followed_.Reply(CopyMessage::Written{shard_->entries()});
 }
 
 void CopyCore::Commit(Time now, Effects* effects) {
-  std::move(replies_.begin(), replies_.end(), std::back_inserter(effects->copies));
-  replies_.clear();
-  if (role_ != Role::kLeads) {
-    std::move(orders_.begin(), orders_.end(), std::back_inserter(effects->orders));
-    orders_.clear();
-    return;
-  }
+  followed_.TakeReplies(&effects->copies);
+  if (role_ != Role::kLeads) return answers_.TakeOrders(&effects->orders);
+  Outbox out;
   std::vector<JournalEntry> written;
-  Held held;
-  shard_->Commit(&held.out, &effects->workers, &written);
+  shard_->Commit(&out, &effects->workers, &written);
   others_.Keep(std::move(written), *shard_);
-  if (!shard_->has_unwritten()) {
-    held.entries = shard_->entries();
-    held.orders = std::exchange(orders_, {});
-    if (!held.out.empty() || !held.orders.empty()) held_.push_back(std::move(held));
-  }
+  if (!shard_->has_unwritten()) answers_.Hold(shard_->entries(), std::move(out));
   others_.SendSteps(shard_.get(), checkpoint_done_, now, &effects->copies);
-  LetGo(effects);
+  answers_.LetGo(others_.Committed(), &effects->workers, &effects->orders);
   others_.LeaveLaggardsBehind();
-  const bool behind = others_.KeepsTooMuch() && (!held_.empty() || others_.AnyBeganAnew());
+  const bool behind = others_.KeepsTooMuch() && (!answers_.empty() || others_.AnyBeganAnew());
   shard_->TurnAwayWhile(
       behind ? absl::UnavailableError("another server's copy of the shard does not keep up")
              : absl::OkStatus());
@@ -265,22 +230,15 @@ void CopyCore::Commit(Time now, Effects* effects) {
 void CopyCore::Tick(Time now) {
   // The time in which this thread wrote an image counts as a standstill, too.
   const Duration lost = standstill_.Lost(now);
-  heard_ = std::min(heard_ + lost, now);
   if (fresh_ != 0 && now >= tried_ + options_.silence) MakeFresh(now);
-  // A question in the middle of an image would say that nothing of it could be written.
-  const Duration patience =
-      image_comes_ ? std::max(CopyMessage::kImagePatience, options_.silence) : options_.silence;
-  const bool silence = now >= heard_ + patience && now >= asked_ + options_.silence;
-  if (role_ == Role::kFollows && (asks_ || silence)) {
-    asks_ = false;
-    asked_ = now;
-    CopyMessage::Has has{0, 0, copy_};
-    if (shard_ != nullptr) has = {log_epoch_, shard_->entries(), copy_};
-    Reply(has);
+  if (role_ == Role::kFollows) {
+    CopyMessage::Has has;
+    if (shard_ != nullptr) has = {log_epoch_, shard_->entries()};
+    followed_.Tick(has, now, lost);
+  } else if (role_ == Role::kLeads) {
+    shard_->Tick(now, lost);
+    others_.Tick(now, lost);
   }
-  if (role_ != Role::kLeads) return;
-  shard_->Tick(now, lost);
-  others_.Tick(now, lost);
 }
 
 bool CopyCore::MindsTime() const {
@@ -327,7 +285,7 @@ CopyState CopyCore::State() const {
     caught_up->set_copy(copy);
   }
   state.mutable_silent()->Assign(others_.silent().begin(), others_.silent().end());
-  state.set_written_order(written_order_);
+  state.set_written_order(answers_.written_order());
   return state;
 }
 
@@ -336,7 +294,7 @@ bool CopyCore::StillSays(const CopyState& said) const {
                     said.empty() == (shard_ == nullptr) && said.trouble() == trouble_ &&
                     said.report() == others_.report();
   if (!same || !leads()) return same;
-  return said.written_order() == written_order_ &&
+  return said.written_order() == answers_.written_order() &&
          std::ranges::equal(said.silent(), others_.silent()) &&
          std::ranges::equal(said.caught_up(), others_.caught_up(),
                             [](const auto& one, const auto& other) {

@@ -20,7 +20,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <memory>
 #include <set>
@@ -33,6 +32,8 @@
 #include "proto/run.pb.h"
 #include "server/cluster/copy_message.h"
 #include "server/cluster/copy_place.h"
+#include "server/cluster/followed_copy.h"
+#include "server/cluster/held_answers.h"
 #include "server/cluster/other_copies.h"
 #include "server/durability/durable_shard.h"
 
@@ -44,12 +45,7 @@ class CopyCore {
   static constexpr int kSignsPerSilence = CopyMessage::kSignsPerSilence;
 
   using Send = CopySend;
-  // The outcome of an order: every copy in sync has it, or it failed.
-  struct OrderDone {
-    uint64_t number = 0;
-    uint64_t epoch = 0;
-    absl::Status status;
-  };
+  using OrderDone = HeldAnswers::OrderDone;
   struct Effects {
     Outbox workers;  // messages that may leave now
     std::vector<Send> copies;
@@ -80,10 +76,7 @@ class CopyCore {
   // A following copy's link to this one broke. A copy that lives connects again soon.
   void OnFollowerGone(uint32_t server, Time now);
   // The leading copy is reached over a new link: messages of both sides may be lost.
-  void OnReached() {
-    asks_ = true;
-    image_comes_ = false;
-  }
+  void OnReached() { followed_.OnReached(); }
   // Writes the steps since the last call, sends them to other copies, and releases the answers
   // whose steps every awaited copy has.
   void Commit(Time now, Effects* effects);
@@ -114,13 +107,6 @@ class CopyCore {
 
  private:
   enum class Role { kNone, kLeads, kFollows };
-  // Answers that may leave once every awaited copy has `entries` steps.
-  struct Held {
-    uint64_t entries = 0;
-    Outbox out;
-    std::vector<OrderDone> orders;
-  };
-
   // Begins or continues to lead under this epoch, with these other servers in sync. `heard`: the
   // CopyState.report that `in_sync` takes into account. REQUIRES: shard() is not null.
   void Lead(uint64_t epoch, const std::set<uint32_t>& in_sync, uint64_t heard, Time now);
@@ -133,11 +119,6 @@ class CopyCore {
   void TakeShard(std::unique_ptr<DurableShard> shard);
   void OnImage(const ShardImage& image, Time now);
   void OnSteps(CopyMessage::Steps steps, Time now);
-  template <typename What>
-  void Reply(const What& what) {
-    replies_.push_back({leader_, {options_.shard, epoch_, what}});
-  }
-  void LetGo(Effects* effects);
   void SetTrouble(const absl::Status& status) { trouble_ = std::string(status.message()); }
 
   const CopyOptions options_;
@@ -155,21 +136,9 @@ class CopyCore {
   Standstill standstill_;
   std::map<uint32_t, CopyMessage> early_;  // by server: a Has under a later epoch
 
-  // State of a copy that follows.
-  uint32_t leader_ = 0;
-  uint64_t copy_ = 0;  // AssignedCopy.copy
-  Time heard_{};       // when the leading copy was last heard
-  Time asked_{};
-  bool image_comes_ = false;   // a part of it has come
-  bool asks_ = false;          // with the next Tick, whatever the leading copy sends meanwhile
-  Time told_of_image_{};       // when it last said that an image is on its way
-  std::vector<Send> replies_;  // sent by Commit
-
-  // State of a copy that leads.
+  FollowedCopy followed_;
   OtherCopies others_;
-  uint64_t written_order_ = 0;     // every copy in sync has the orders up to this one
-  std::vector<OrderDone> orders_;  // reported by Commit
-  std::deque<Held> held_;
+  HeldAnswers answers_;
 };
 
 }  // namespace psgd
