@@ -26,8 +26,10 @@ void OtherCopies::Keep(std::vector<JournalEntry> steps, const DurableShard& shar
   most_kept_ = std::max<size_t>(options_.kept, 2 * shard.core().weight_bytes());
   kept_.Add(std::move(steps));
   ForgetKept();
-  if (kept_.last() != shard.entries()) {  // the model was installed, or nobody asks for steps
-    KeepNone(shard);
+  if (kept_.last() == shard.entries()) return;
+  KeepNone(shard);  // the model was installed, or nobody asks for steps
+  for (auto& [server, other] : others_) {
+    if (other.streams && other.sent < kept_.last()) FallBack(server);  // what it lacks is not kept
   }
 }
 
