@@ -24,7 +24,8 @@ class ProgressLog {
   // gradients left the range of fp16 and were computed again.
   void ReportLaunches(uint64_t clock, const Network::Result& result, const Replicas& network,
                       bool on_gpu);
-  // Logs what was left out of the data since the last call. `damage`: null if nothing may be.
+  // Logs what was left out of the data since the last call. `damage`: null: the run leaves nothing
+  // out.
   void ReportDamage(const DamageCount* damage);
   // The number of steps since the start.
   uint64_t all_steps() const { return all_steps_; }

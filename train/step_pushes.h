@@ -24,8 +24,8 @@ class StepPushes {
   // The pointers must stay valid.
   StepPushes(Replicas* network, Member* member) : network_(network), member_(*member) {}
 
-  // Makes the encoder; it encodes a GPU's gradients on the GPU. `first`: the options of the first
-  // replica. REQUIRES: the member knows the placement.
+  // Makes the encoder. It encodes on the GPU what it can: nothing with local steps or train.clip.
+  // `first`: the options of the first replica. REQUIRES: the member knows the placement.
   absl::Status MakeEncoder(const NetworkOptions& first);
   UpdateEncoder* encoder() { return encoder_.get(); }
   GradientClip* clip() { return clip_ ? &*clip_ : nullptr; }  // null: gradients have no bound
@@ -37,7 +37,7 @@ class StepPushes {
     step_weight_decay_ = member_.heartbeat().hyper().weight_decay();
   }
   // The gradient of a parameter is final: pushes it. If a bound of the norm needs the whole
-  // gradient, all parameters are pushed with the last one.
+  // gradient, all parameters are pushed when that of parameter 0, the last to come, is final.
   absl::Status TakeGradient(int parameter);
   // The network's gradient of a parameter, within the bounds of train.clip, for which it may need
   // `room`.

@@ -78,8 +78,8 @@ class Trainer {
   void PutBackWeights();
   // Computes the step that leads to `clock`, and pushes its updates. `bring`: as in BesideStep.
   absl::Status Step(uint64_t clock, const Bring& bring);
-  // Takes the local steps that lead to `clock`, and pushes the weight change. `bring`, if set, is
-  // called after local.delay of them.
+  // Takes the local steps that lead to `clock`, and pushes the weight change. `bring`, if set,
+  // brings the weights that the core waits for, after this worker's part of local.delay.
   absl::Status StepLocally(uint64_t clock, const Bring& bring);
   // Takes one of the local steps. `time`: of the step in the run. `another`: the clock has a step
   // after it.

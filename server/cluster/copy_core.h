@@ -1,13 +1,14 @@
 // One server's copy of a shard. The leading copy serves workers, and acknowledges a step once every
-// awaited copy has it. Awaited are the copies in sync, and those that are about to become in sync
-// or to cease. The other copies follow its journal. This is a state machine without threads or
-// clock; its only IO is the journal of its shard. The shard's thread drives it in production, a
-// seeded scheduler in the simulator.
+// awaited copy has it. It awaits the copies in sync, those that will be in sync soon, and those
+// that fell back until the run's leader knows it. The other copies follow its journal. This is a
+// state machine without threads or clock, and does IO only through Journal and CopyDisk. The
+// shard's thread drives it in production, a seeded scheduler in the simulator.
 //
-// A copy that begins to follow says which steps it has. If they are a prefix of the leading copy's
-// steps, it gets the missing steps; otherwise it starts anew from an image. They are a prefix if
-// the copy followed the leader under this epoch, or if both had the same leader before and the copy
-// has no more steps than the leader had when its epoch began.
+// A copy that begins to follow says which steps it has. It gets the missing steps if its own are a
+// prefix of the leading copy's steps, and the leading copy keeps the missing ones. Otherwise it
+// starts anew from an image. Its steps are a prefix if the copy followed the leader under this
+// epoch, or if both had the same leader before and the copy has no more steps than the leader had
+// when its epoch began.
 //
 // A copy becomes in sync in this order, which stays correct whatever dies in between:
 //   1. The leading copy waits for the copy before it acknowledges.
@@ -126,7 +127,8 @@ class CopyCore {
   std::shared_ptr<const ShardImage> due_;  // TakeDueImage gave this image of the shard
   Role role_ = Role::kNone;
   uint64_t epoch_ = 0;
-  uint64_t log_epoch_ = 0;  // epoch of the journal; 0: the journal is from an earlier process
+  // Epoch of the journal; 0: unknown, so the copy begins anew from an image if it follows.
+  uint64_t log_epoch_ = 0;
   uint64_t checkpoint_done_ = 0;
   std::string trouble_;
   // The epoch under which it is to lead a shard without weights, for which there is no place yet;

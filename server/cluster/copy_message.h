@@ -33,7 +33,7 @@ struct CopyMessage {
     uint64_t entries = 0;
   };
 
-  // To the leading copy: an image is on its way here, or is being written, and takes its time.
+  // To the leading copy: an image or a large step is on its way here, or is being written.
   struct TakesImage {};
 
   // How often a copy says that it lives, in the time after which it counts as silent.

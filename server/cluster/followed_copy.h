@@ -32,7 +32,7 @@ class FollowedCopy {
     heard_ = now;
     image_comes_ = false;
   }
-  // What came from it is of no use: it counts as silent, so it is asked again.
+  // The leading copy sent what is of no use here. It is asked again at once.
   void CountAsSilent(Time now) { heard_ = now - silence_; }
   template <typename What>
   void Reply(const What& what) {
@@ -56,7 +56,7 @@ class FollowedCopy {
   uint64_t copy_ = 0;  // see SetNumber
   Time heard_{};       // when the leading copy was last heard
   Time asked_{};
-  bool image_comes_ = false;  // a part of it has come
+  bool image_comes_ = false;  // a part of an image, or of a large step, has come
   bool asks_ = false;         // with the next Tick, whatever the leading copy sends meanwhile
   Time told_of_image_{};      // when it was last told that an image is on its way
   std::vector<CopySend> replies_;

@@ -24,7 +24,7 @@ class OtherCopies {
   // The copy here wrote these steps, and has what `shard` has. A copy that follows keeps its steps,
   // too: it may lead later.
   void Keep(std::vector<JournalEntry> steps, const DurableShard& shard);
-  // Another shard is here now. No step of it is kept.
+  // Forgets the kept steps. The next one is the step after the last of `shard`.
   void KeepNone(const DurableShard& shard) { kept_ = KeptSteps(shard.entries() + 1); }
   // The copy here leads under this epoch from now on, with so many steps. `earlier_epoch`: of its
   // journal before.
@@ -45,7 +45,8 @@ class OtherCopies {
   // Tells copies that asked where to begin, and sends steps to the others.
   void SendSteps(DurableShard* shard, uint64_t checkpoint_done, Time now,
                  std::vector<CopySend>* sends);
-  // If too much is kept, copies that nobody waits for get no more steps until they ask again.
+  // If too much is kept, copies that nobody waits for get no more steps until they ask again. A
+  // copy that began with an image still gets them: workers wait for it.
   void LeaveLaggardsBehind();
   bool KeepsTooMuch() const { return kept_.bytes() > 2 * most_kept_; }
 
@@ -68,13 +69,13 @@ class OtherCopies {
     std::optional<CopyMessage::Has> asked;  // the copy waits to be told where to begin
     std::optional<uint64_t>
         waited_from;            // the copy is caught up once it has the steps up to this one
-    Time heard{};               // when the copy last made progress or asked
+    Time heard{};               // since when it is silent, if it is
     std::optional<Time> broke;  // when its link broke; nullopt: it did not, or is new
     Time told{};
     bool takes_image = false;  // an image is on its way, or is being written
-    bool began_anew = false;   // with an image, and was not caught up since
+    bool began_anew = false;   // with an image, and is not waited for yet
     Duration image_pause{};    // grows with each image of which nothing was written
-    Time next_image{};         // no image is sent to it before
+    Time next_image{};         // before this time it gets no image
   };
 
   bool IsBeginning(const CopyMessage::Has& has) const;

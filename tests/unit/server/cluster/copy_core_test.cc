@@ -168,6 +168,24 @@ TEST_F(CopyCoreTest, ACopyThatHearsOfAnEpochFirstNeedNotAskAgain) {
   EXPECT_THAT(CaughtUp(), Contains(testing::Pair(2u, 9u)));
 }
 
+// The image of the installed model takes in the step that is not written yet: nobody can send it.
+TEST_F(CopyCoreTest, ACopyBeginsAnewWhenTheModelIsInstalledAgain) {
+  int reads = 0;
+  DurableShardOptions options = DurableShardOptionsOf(ConfigOfRun(), 0, 1);
+  options.journal = std::make_unique<CountingJournal>(&reads);
+  copies_[1] =
+      std::make_unique<CopyCore>(Options(), std::make_unique<DurableShard>(std::move(options)));
+  Start();
+  Follow();
+  Live(2 * kSilence);
+  ASSERT_EQ(images_, 1);
+  copies_[1]->Execute(AdmitWorker{ShardFixture::Key(1)}, 4, 1);
+  copies_[1]->Execute(ShardFixture({.elements = {kElements}}, ConfigOfRun()).install(), 5, 1);
+  Live(4 * kSilence);
+  EXPECT_EQ(images_, 2);
+  EXPECT_EQ(copies_[2]->shard()->entries(), copies_[1]->shard()->entries());
+}
+
 // It was dropped and added again without noticing. Steps come all the time.
 TEST_F(CopyCoreTest, ACopySaysThatItIsAnotherOneAlthoughItHearsTheLeader) {
   Start();
