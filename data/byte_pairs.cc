@@ -210,12 +210,10 @@ void BytePairs::Encode(absl::string_view text, std::vector<Token>* tokens) {
         known_tokens_.clear();
       }
       const std::vector<Token> made = EncodeWord(word);
-      known = known_words_
-                  .insert({std::string(word),
-                           {static_cast<uint32_t>(known_tokens_.size()),
-                            static_cast<uint32_t>(made.size())}})
-                  .first;
+      const Known tokens_of_word = {static_cast<uint32_t>(known_tokens_.size()),
+                                    static_cast<uint32_t>(made.size())};
       known_tokens_.insert(known_tokens_.end(), made.begin(), made.end());
+      known = known_words_.insert({std::string(word), tokens_of_word}).first;
     }
     const auto begin = known_tokens_.begin() + known->second.begin;
     tokens->insert(tokens->end(), begin, begin + known->second.count);

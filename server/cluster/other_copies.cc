@@ -29,7 +29,9 @@ void OtherCopies::Keep(std::vector<JournalEntry> steps, const DurableShard& shar
   if (kept_.last() == shard.entries()) return;
   KeepNone(shard);  // the model was installed, or nobody asks for steps
   for (auto& [server, other] : others_) {
-    if (other.streams && other.sent < kept_.last()) FallBack(server);  // what it lacks is not kept
+    if (!other.streams || other.sent == kept_.last()) continue;
+    FallBack(server);  // what it lacks is not kept
+    BeginsLater(server);
   }
 }
 
