@@ -222,7 +222,7 @@ void Multiply(const MatrixProduct& p, float* panel) {
         });
       }
     };
-    // A symmetric result is copied from here to the rows below.
+    // Of a symmetric result, a panel ends at the diagonal. Its mirror is what later rows have here.
     const size_t rows = p.is_symmetric ? column + used : p.rows;
     size_t row = 0;
     for (; row + kRows <= rows; row += kRows) {

@@ -43,13 +43,10 @@ namespace psgd {
 // Not thread-safe: belongs to the shard's thread.
 class CopyCore {
  public:
-  static constexpr int kSignsPerSilence = CopyMessage::kSignsPerSilence;
-
-  using Send = CopySend;
   using OrderDone = HeldAnswers::OrderDone;
   struct Effects {
     Outbox workers;  // messages that may leave now
-    std::vector<Send> copies;
+    std::vector<CopySend> copies;
     std::vector<OrderDone> orders;
   };
 

@@ -93,7 +93,7 @@ std::shared_ptr<CopyThread> CopySet::Make(uint32_t shard, std::shared_ptr<CopyPl
   options.listen = [this, shard] { return transport_->Listen(ListenAddress(shard)); };
   options.advertised = [this](const std::string& address) { return Advertised(address); };
   options.callbacks = options_.callbacks;
-  options.callbacks.on_send = [this](CopyCore::Send send) { Send(std::move(send)); };
+  options.callbacks.on_send = [this](CopySend send) { Send(std::move(send)); };
   options.stays_on = core;
   if (core) options.cores = cores_.order;
   options.log = options_.log;
@@ -269,7 +269,7 @@ absl::Status CopySet::Follow(const FollowingSays::Hello& hello, FollowingStream*
   return ended;
 }
 
-void CopySet::Send(CopyCore::Send send) {
+void CopySet::Send(CopySend send) {
   std::lock_guard lock(mutex_);
   const uint32_t shard = send.message.shard;
   const bool leading = std::holds_alternative<CopyMessage::Image>(send.message.what) ||

@@ -90,7 +90,7 @@ class CopySet {
   std::unique_ptr<FollowLink> MakeLink(uint32_t shard, uint32_t server,
                                        const std::shared_ptr<CopyThread>& copy);
   std::shared_ptr<CopyThread> Find(uint32_t shard) const;
-  void Send(CopyCore::Send send);
+  void Send(CopySend send);
   uint32_t LeaderOf(uint32_t shard) const;
 
   const CopySetOptions options_;

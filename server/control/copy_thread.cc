@@ -154,7 +154,7 @@ void CopyThread::OnCopy(uint32_t from, CopyMessage message) {
   const Duration most =
       options_.write_patience + std::chrono::microseconds(bytes / kSlowestBytesPerMicrosecond);
   const Time begun = SteadyNow();
-  const CopyCore::Send sign{from, {message.shard, message.epoch, CopyMessage::TakesImage{}}};
+  const CopySend sign{from, {message.shard, message.epoch, CopyMessage::TakesImage{}}};
   const auto written = std::make_shared<std::promise<void>>();
   const auto over = written->get_future();
   const bool posted = Post([this, from, message = std::move(message), written]() mutable {
@@ -162,7 +162,7 @@ void CopyThread::OnCopy(uint32_t from, CopyMessage message) {
     core_.OnCopy(from, std::move(message), SteadyNow());
     written->set_value();
   });
-  const auto period = options_.core.silence / CopyCore::kSignsPerSilence;
+  const auto period = options_.core.silence / CopyMessage::kSignsPerSilence;
   while (posted && over.wait_for(period) == std::future_status::timeout) {
     // Otherwise a disk that hangs would keep the leader waiting for ever.
     if (SteadyNow() - begun < most) options_.callbacks.on_send(sign);
@@ -275,7 +275,7 @@ void CopyThread::Commit() {
   const bool answered = !effects.workers.empty();
   SendAll(&effects.workers);
   if (answered && options_.callbacks.on_sent) options_.callbacks.on_sent();
-  for (CopyCore::Send& send : effects.copies) options_.callbacks.on_send(std::move(send));
+  for (CopySend& send : effects.copies) options_.callbacks.on_send(std::move(send));
   DurableShard* const shard = core_.shard();
   if (shard != nullptr) {
     ReportStall();

@@ -35,7 +35,7 @@ struct CopyCallbacks {
   // The copy's state: at each change, and about twice a second.
   std::function<void(CopyState)> on_state;
   std::function<void(uint32_t shard, CopyCore::OrderDone)> on_order;
-  std::function<void(CopyCore::Send)> on_send;  // to a copy on another server
+  std::function<void(CopySend)> on_send;  // to a copy on another server
   // The cut of each checkpoint; only a copy that leads makes one.
   std::function<void(uint32_t shard, ShardCut)> on_cut;
   std::function<void(QuarantinedWorker)> on_quarantine;

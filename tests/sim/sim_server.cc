@@ -573,7 +573,7 @@ void SimServer::Flush(uint32_t shard) {
   for (Outgoing& outgoing : effects.workers) {
     world_->AnswerWorker(machine_, shard, std::move(outgoing), copy.shard()->core());
   }
-  for (CopyCore::Send& send : effects.copies) streams_.Send(std::move(send));
+  for (CopySend& send : effects.copies) streams_.Send(std::move(send));
   std::shared_ptr<const ShardCut> taken;
   std::vector<QuarantinedWorker> quarantined;
   if (copy.shard() != nullptr) {

@@ -32,7 +32,7 @@ void SimStreams::Follow(uint32_t shard, uint32_t leader) {
   Reach(shard);
 }
 
-void SimStreams::Send(CopyCore::Send send) {
+void SimStreams::Send(CopySend send) {
   SimServer* const to = world_->MachineOf(send.server);
   if (to == nullptr) return;
   CopyMessage& message = send.message;

@@ -27,7 +27,7 @@ class SimStreams {
   void Clear() { follows_.clear(); }
   // Sends a copy's message. An image goes in up to four parts, between which something may happen.
   // Each carries the whole message; the last one delivers it.
-  void Send(CopyCore::Send send);
+  void Send(CopySend send);
   // A part of an image came, and more follow.
   void ImageBegins(const CopyMessage& message) { follows_[message.shard].begun = message; }
   // The last part came.

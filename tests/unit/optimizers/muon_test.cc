@@ -167,6 +167,7 @@ TEST(Muon, ScalesAndKeepsOldValues) {
     ASSERT_NEAR(out[i], 2 * product[i] - 3 * old[i], 1e-5) << i;
   }
 }
+
 TEST(Muon, ASymmetricProductEqualsItsMirror) {
   const size_t rows = 71, inner = 5;
   const auto a = Random(1, rows * inner);

@@ -72,6 +72,13 @@ class CopyCoreTest : public testing::Test {
     assigned.set_heard(heard);
     ASSERT_TRUE(copies_[1]->Have(assigned, 1, now_).ok());
   }
+  // Gives server 1 a journal. `reads`: how often it is read.
+  void KeepJournal(int* reads) {
+    DurableShardOptions shard = DurableShardOptionsOf(ConfigOfRun(), 0, 1);
+    shard.journal = std::make_unique<CountingJournal>(reads);
+    copies_[1] =
+        std::make_unique<CopyCore>(Options(), std::make_unique<DurableShard>(std::move(shard)));
+  }
   // Server 1 leads; worker 0 may push to it.
   void Start() {
     Lead({}, 0);
@@ -118,7 +125,7 @@ class CopyCoreTest : public testing::Test {
           if (out.message.header.has_push_ack())
             acknowledged_ = out.message.header.push_ack().next_seq();
         }
-        for (CopyCore::Send& send : effects.copies) {
+        for (CopySend& send : effects.copies) {
           if (std::holds_alternative<CopyMessage::Image>(send.message.what)) ++images_;
           if (!copies_.contains(send.server) || !carries_(send.message)) continue;
           copies_[send.server]->OnCopy(server, std::move(send.message), now_);
@@ -171,10 +178,7 @@ TEST_F(CopyCoreTest, ACopyThatHearsOfAnEpochFirstNeedNotAskAgain) {
 // The image of the installed model takes in the step that is not written yet: nobody can send it.
 TEST_F(CopyCoreTest, ACopyBeginsAnewWhenTheModelIsInstalledAgain) {
   int reads = 0;
-  DurableShardOptions options = DurableShardOptionsOf(ConfigOfRun(), 0, 1);
-  options.journal = std::make_unique<CountingJournal>(&reads);
-  copies_[1] =
-      std::make_unique<CopyCore>(Options(), std::make_unique<DurableShard>(std::move(options)));
+  KeepJournal(&reads);
   Start();
   Follow();
   Live(2 * kSilence);
@@ -407,10 +411,7 @@ TEST_F(CopyCoreTest, AShardWithoutAPlaceIsMadeOnceThereIsOne) {
 // To read the journal would stop the shard, and take as much memory as the journal has bytes.
 TEST_F(CopyCoreTest, ACopyThatJoinsDuringACheckpointBeginsAfterIt) {
   int reads = 0;
-  DurableShardOptions shard = DurableShardOptionsOf(ConfigOfRun(), 0, 1);
-  shard.journal = std::make_unique<CountingJournal>(&reads);
-  copies_[1] =
-      std::make_unique<CopyCore>(Options(), std::make_unique<DurableShard>(std::move(shard)));
+  KeepJournal(&reads);
   Start();
   BeginCheckpoint();
   Follow();

@@ -230,7 +230,7 @@ class Node final : public PeerHandler {
       std::lock_guard lock(mutex_);
       orders_[done.number] = done.status;
     };
-    options.callbacks.on_send = [this](CopyCore::Send send) { SendCopy(std::move(send)); };
+    options.callbacks.on_send = [this](CopySend send) { SendCopy(std::move(send)); };
     options.callbacks.on_cut = [](uint32_t, const ShardCut&) {};
     options.callbacks.on_quarantine = [](const QuarantinedWorker&) {};
     options.callbacks.on_image = [this](uint32_t, std::shared_ptr<const ShardImage> image) {
@@ -239,7 +239,7 @@ class Node final : public PeerHandler {
     };
     return options;
   }
-  void SendCopy(CopyCore::Send send) {
+  void SendCopy(CopySend send) {
     if (std::holds_alternative<CopyMessage::TakesImage>(send.message.what)) ++signs_;
     const bool leading = std::holds_alternative<CopyMessage::Image>(send.message.what) ||
                          std::holds_alternative<CopyMessage::Steps>(send.message.what);
