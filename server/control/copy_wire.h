@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "proto/peers.pb.h"
-#include "server/cluster/copy_core.h"
+#include "server/cluster/copy_message.h"
 #include "server/durability/shard_parts.h"
 
 namespace psgd {
