@@ -271,17 +271,17 @@ TEST_F(Servers, ThatHangAreWaitedFor) {
 }
 
 TEST_F(Servers, ThatAreAwayWhenTheRunIsToStopAreNamed) {
-  Start({"train.epochs=100000", "cluster.lease=1s", "cluster.deadline=3s"});
+  Start({"train.epochs=100000", "cluster.lease=1s", "cluster.deadline=8s"});
   ASSERT_TRUE(coordinator_->WaitFor("epoch 2: test accuracy")) << coordinator_->Err();
   const auto second = Joined("second");
   ASSERT_TRUE(WaitHeld(2, 2)) << second->Err();
   second->Signal(SIGKILL);
   second->Wait();
   coordinator_->Signal(SIGTERM);
-  EXPECT_TRUE(coordinator_->WaitFor("stopping waits until server 2 (", 5s)) << coordinator_->Err();
+  EXPECT_TRUE(coordinator_->WaitFor("stopping waits until server 2 (", 8s)) << coordinator_->Err();
   // The coordinator does not wait longer than it says.
   EXPECT_THAT(coordinator_->Wait(20s).err,
-              HasSubstr("with 2 shards) is back, at most 3s (cluster.deadline)"));
+              HasSubstr("with 2 shards) is back, at most 8s (cluster.deadline)"));
 }
 
 // With a journal the run could wait for them for ever.
