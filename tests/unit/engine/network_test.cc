@@ -21,7 +21,9 @@ using testing::ZooModel;
 
 constexpr SampleShape kTiny = {1, 8, 8, 3};
 
-std::vector<float> Copy(std::span<const float> values) { return {values.begin(), values.end()}; }
+std::vector<float> ValuesOf(std::span<const float> values) {
+  return {values.begin(), values.end()};
+}
 
 TEST(NetworkTest, GradientsAreFinalWhenTheyAreNamedFromLastToFirst) {
   const Problem problem = MakeProblem(kTiny, 4);
@@ -30,14 +32,14 @@ TEST(NetworkTest, GradientsAreFinalWhenTheyAreNamedFromLastToFirst) {
   std::vector<std::vector<float>> seen(network->spec().parameters_size());
   const auto result = network->TrainStep(problem.images, problem.labels, 0, [&](int i) {
     order.push_back(i);
-    seen[i] = Copy(network->gradient(i));
+    seen[i] = ValuesOf(network->gradient(i));
   });
   ASSERT_TRUE(result.ok()) << result.status();
   std::vector<int> expected(seen.size());
   std::iota(expected.rbegin(), expected.rend(), 0);
   EXPECT_EQ(order, expected);
   for (size_t i = 0; i < seen.size(); ++i) {
-    EXPECT_EQ(seen[i], Copy(network->gradient(static_cast<int>(i)))) << i;
+    EXPECT_EQ(seen[i], ValuesOf(network->gradient(static_cast<int>(i)))) << i;
   }
 }
 
@@ -60,17 +62,17 @@ TEST(NetworkTest, HiddenMatricesAreTheSameWithRecomputation) {
 TEST(NetworkTest, GradientsOfTheLastLayerComeBeforeTheFirstAreComputed) {
   const Problem problem = MakeProblem(kTiny, 4);
   const auto network = MakeNetwork(ZooModel("mlp"), problem, testing::kReference);
-  const std::vector<float> before = Copy(network->gradient(0));
+  const std::vector<float> before = ValuesOf(network->gradient(0));
   int named = 0;
   const auto result = network->TrainStep(problem.images, problem.labels, 0, [&](int i) {
     if (i == 3) {
-      EXPECT_EQ(Copy(network->gradient(0)), before);
+      EXPECT_EQ(ValuesOf(network->gradient(0)), before);
     }
     ++named;
   });
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(named, 4);
-  EXPECT_NE(Copy(network->gradient(0)), before);
+  EXPECT_NE(ValuesOf(network->gradient(0)), before);
 }
 
 TEST(NetworkTest, TheSameInputsGiveTheSameBits) {
@@ -81,7 +83,8 @@ TEST(NetworkTest, TheSameInputsGiveTheSameBits) {
     EXPECT_EQ(Descend(a.get(), problem, step, 0.05f), Descend(b.get(), problem, step, 0.05f));
   }
   for (int i = 0; i < a->spec().parameters_size(); ++i) {
-    EXPECT_EQ(Copy(a->parameter(i)), Copy(b->parameter(i))) << a->spec().parameters(i).name();
+    EXPECT_EQ(ValuesOf(a->parameter(i)), ValuesOf(b->parameter(i)))
+        << a->spec().parameters(i).name();
   }
 }
 
@@ -138,7 +141,7 @@ TEST(NetworkTest, PaddedSamplesDoNotCount) {
   ASSERT_TRUE(padded.ok() && whole.ok());
   EXPECT_EQ(padded->counted, 3u);
   EXPECT_EQ(padded->loss_sum, whole->loss_sum);
-  EXPECT_EQ(Copy(full->gradient(0)), Copy(small->gradient(0)));
+  EXPECT_EQ(ValuesOf(full->gradient(0)), ValuesOf(small->gradient(0)));
 
   const auto none = full->TrainStep(problem.images, std::vector<int32_t>(6, -1), 0, nullptr);
   EXPECT_EQ(none->counted, 0u);
