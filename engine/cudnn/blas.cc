@@ -95,7 +95,7 @@ void MultiplyAndAdd(const Context& c, const Matrix& a, const Matrix& b, const Ma
   auto plan = PlanFused(c, FusedProduct::Extra::kAddVector, a, b, out);
   if (absl::IsUnimplemented(plan.status())) {
     Multiply(c, a, b, out);
-    AddBiasToRows(c, out.rows, out.columns, bias, out.view);
+    AddBiasToRows(c, out.rows, out.columns, bias, /*relu=*/false, out.view);
     return;
   }
   if (!plan.ok()) return c.lowering.Refuse(plan.status());

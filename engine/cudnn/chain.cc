@@ -21,6 +21,7 @@ class Finder {
     }
     for (int i = 0; i < count(); ++i) {
       if (IsFreeSum(i)) TakeSum(i);
+      if (Is<Conv2d>(i)) TakeConvolved(i);
     }
     return std::move(chains_);
   }
@@ -82,6 +83,12 @@ class Finder {
     const bool gradient = Is<ReluBackward>(reader) && !taken_[reader] &&
                           graph_.nodes[reader].inputs[1] == graph_.nodes[sum].outputs[0];
     if (Is<Relu>(reader) || gradient) Take({{sum, reader}});
+  }
+
+  void TakeConvolved(int convolution) {
+    const bool has_bias = graph_.nodes[convolution].inputs.size() > 2;
+    const int relu = OnlyReader(convolution);
+    if (has_bias && Is<Relu>(relu)) Take({{convolution, relu}});
   }
 
   const Graph& graph_;

@@ -16,6 +16,7 @@ namespace psgd::cudnn {
 //   Sum of two tensors, Relu
 //   ReluBackward, BatchNormBackward
 //   Sum of two tensors, ReluBackward
+//   Conv2d with a bias, Relu
 struct Chain {
   std::vector<int> nodes;
   // With BatchNormBackward: the forward batch norm, whose result says where relu passes gradients.

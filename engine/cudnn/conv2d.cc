@@ -51,21 +51,35 @@ Shape Padded(Shape shape, int64_t channels) {
   return shape;
 }
 
+// The result of the present node. `inputs`: x, weights and perhaps a bias; with `relu` there is
+// one.
+void PutConvolution(const Conv2d& op, const std::vector<TensorId>& inputs, bool relu,
+                    const Context& c) {
+  Lowering& l = c.lowering;
+  const TensorId from = inputs[0], weights = inputs[1];
+  const int64_t channels = IsPlain(c, weights) ? PaddedChannels(c, from, l.shape(weights)[1]) : 0;
+  const View x = l.Get(from, Padded(l.Usual(from), channels));
+  const View w = l.Get(weights, Padded(l.Usual(weights), channels));
+  const View y = l.PutUsual(c.out(0));
+  const Shape& shape = l.shape(c.out(0));
+  Convolve(op, Pass::kForward, c, Padded(l.shape(from), channels),
+           Padded(l.shape(weights), channels), shape, x, w, y);
+  if (inputs.size() > 2) {
+    AddBiasToRows(c, shape[0] * shape[2] * shape[3], shape[1], inputs[2], relu, y);
+  }
+}
+
 }  // namespace
 
 void Lower(const Conv2d& op, const Context& c) {
-  Lowering& l = c.lowering;
-  const int64_t channels =
-      IsPlain(c, c.in(1)) ? PaddedChannels(c, c.in(0), l.shape(c.in(1))[1]) : 0;
-  const View x = l.Get(c.in(0), Padded(l.Usual(c.in(0)), channels));
-  const View w = l.Get(c.in(1), Padded(l.Usual(c.in(1)), channels));
-  const View y = l.PutUsual(c.out(0));
-  const Shape& shape = l.shape(c.out(0));
-  Convolve(op, Pass::kForward, c, Padded(l.shape(c.in(0)), channels),
-           Padded(l.shape(c.in(1)), channels), shape, x, w, y);
-  if (c.has_in(2)) {
-    AddBiasToRows(c, shape[0] * shape[2] * shape[3], shape[1], c.in(2), y);
-  }
+  PutConvolution(op, c.node.inputs, /*relu=*/false, c);
+}
+
+void LowerConvolutionChain(const Chain& chain, const Context& c) {
+  if (!c.IsLastOf(chain)) return;
+  c.lowering.SetWork(chain.nodes);
+  const Node& convolution = c.lowering.node(chain.nodes.front());
+  PutConvolution(std::get<Conv2d>(convolution.op), convolution.inputs, /*relu=*/true, c);
 }
 
 void Lower(const Conv2dBackwardData& op, const Context& c) {

@@ -195,7 +195,7 @@ struct GeluGradient {
 };
 
 // No __restrict__: y may be x. A pack has one channel, or its channels lie side by side.
-template <typename T>
+template <typename T, bool kRelu>
 __global__ void AddBiasKernel(Run run, Divisor inner, Divisor channels, const T* x,
                               const float* bias, T* y) {
   ForEachPack<kPackOf<T>>(run, [&]<int N>(Width<N>, int64_t i) {
@@ -211,6 +211,10 @@ __global__ void AddBiasKernel(Run run, Divisor inner, Divisor channels, const T*
       const float added = bias[channel];
 #pragma unroll
       for (int k = 0; k < N; ++k) values.of[k] += added;
+    }
+    if constexpr (kRelu) {
+#pragma unroll
+      for (int k = 0; k < N; ++k) values.of[k] = Relu()(Rounded<T>(values.of[k]));
     }
     StorePack(values, y, i);
   });
@@ -260,6 +264,19 @@ __global__ void UnscaleKernel(Run run, float* gradient, StepValues* step) {
     }
     StorePack(values, gradient, i);
     if (!finite) step->overflowed = 1;
+  });
+}
+
+template <bool kRelu>
+cudaError_t StartAddBias(cudaStream_t stream, Type type, int64_t count, int64_t channels,
+                         int64_t inner, const void* x, const float* bias, void* y) {
+  return ForType(type, [&]<typename T>(T*) {
+    const T* from = static_cast<const T*>(x);
+    T* to = static_cast<T*>(y);
+    const int64_t width = inner == 1 ? channels : inner;
+    const Run run = RunOfRows<kPackOf<T>>(count, width, from, bias, to);
+    Start(stream, Blocks(run), kThreads, AddBiasKernel<T, kRelu>, run, Divisor(inner),
+          Divisor(channels), from, bias, to);
   });
 }
 
@@ -405,14 +422,12 @@ cudaError_t ActivationGradient(cudaStream_t stream, Type type, const Activation&
 
 cudaError_t AddBias(cudaStream_t stream, Type type, int64_t count, int64_t channels, int64_t inner,
                     const void* x, const float* bias, void* y) {
-  return ForType(type, [&]<typename T>(T*) {
-    const T* from = static_cast<const T*>(x);
-    T* to = static_cast<T*>(y);
-    const int64_t width = inner == 1 ? channels : inner;
-    const Run run = RunOfRows<kPackOf<T>>(count, width, from, bias, to);
-    Start(stream, Blocks(run), kThreads, AddBiasKernel<T>, run, Divisor(inner), Divisor(channels),
-          from, bias, to);
-  });
+  return StartAddBias<false>(stream, type, count, channels, inner, x, bias, y);
+}
+
+cudaError_t AddBiasRelu(cudaStream_t stream, Type type, int64_t count, int64_t channels,
+                        int64_t inner, const void* x, const float* bias, void* y) {
+  return StartAddBias<true>(stream, type, count, channels, inner, x, bias, y);
 }
 
 cudaError_t DropoutForward(cudaStream_t stream, Type type, int64_t count, float rate, PhiloxKey key,

@@ -89,6 +89,9 @@ cudaError_t ActivationGradient(cudaStream_t stream, Type type, const Activation&
 // y[i] = x[i] + bias[i / inner % channels]; y may be x.
 cudaError_t AddBias(cudaStream_t stream, Type type, int64_t count, int64_t channels, int64_t inner,
                     const void* x, const float* bias, void* y);
+// ReluForward of that. The sum is rounded as if it were stored.
+cudaError_t AddBiasRelu(cudaStream_t stream, Type type, int64_t count, int64_t channels,
+                        int64_t inner, const void* x, const float* bias, void* y);
 // sums[c] = sum of x[r, c]; `partial` has ColumnPartials floats for one sum.
 int64_t ColumnPartials(int64_t rows, int64_t columns, int sums);
 cudaError_t SumColumns(cudaStream_t stream, Type type, int64_t rows, int64_t columns, const void* x,

@@ -17,9 +17,11 @@ void Lower(const RowBiasBackward&, const Context& c) {
   PutColumnSums(c, rows, width, l.Get(c.in(0), l.PlainFormat()).buffer, c.out(0));
 }
 
-void AddBiasToRows(const Context& c, int64_t rows, int64_t columns, TensorId bias, const View& y) {
+void AddBiasToRows(const Context& c, int64_t rows, int64_t columns, TensorId bias, bool relu,
+                   const View& y) {
   Lowering& l = c.lowering;
-  l.Run(AddBias, l.type(), rows * columns, columns, 1, y, l.Get(bias, kPlainFloat), y);
+  const auto kernel = relu ? AddBiasRelu : AddBias;
+  l.Run(kernel, l.type(), rows * columns, columns, 1, y, l.Get(bias, kPlainFloat), y);
 }
 
 void PutColumnSums(const Context& c, int64_t rows, int64_t columns, BufferId matrix,

@@ -81,6 +81,18 @@ TEST_F(ChainTest, ANormIsAdded) {
   EXPECT_THAT(Chains(), UnorderedElementsAre("bn sum"));
 }
 
+TEST_F(ChainTest, AConvolutionWithABiasIsClamped) {
+  const TensorId x = Input("x"), w = Input("w", {3, 3, 1, 1}), bias = Input("bias", {3});
+  const auto convolve = [&](const char* name, TensorId from, TensorId added) {
+    return AddConv2d(&graph_, name, {}, from, w, added).value();
+  };
+  const TensorId first = Clamp("relu", convolve("conv", x, bias));
+  Clamp("relu2", convolve("no bias", first, kNoTensor));
+  const TensorId last = convolve("conv3", first, bias);
+  Product("product", Clamp("relu3", last), last);  // reads it, too
+  EXPECT_THAT(Chains(), UnorderedElementsAre("conv relu"));
+}
+
 TEST_F(ChainTest, TwoNormsAreAdded) {
   const TensorId x = Input("x");
   const TensorId first = Norm("bn", x), second = NormInference("bn2", x);
