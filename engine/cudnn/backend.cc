@@ -1,5 +1,6 @@
 #include <variant>
 
+#include "engine/cudnn/attention.h"
 #include "engine/cudnn/chain.h"
 #include "engine/cudnn/feed.h"
 #include "engine/cudnn/group.h"
@@ -31,8 +32,10 @@ void LowerNode(const cudnn::Chain* chain, const cudnn::Context& context) {
     return std::visit([&](const auto& op) { cudnn::Lower(op, context); }, context.node.op);
   }
   const Node& first = context.lowering.node(chain->nodes.front());
-  const bool sum = std::holds_alternative<Sum>(first.op);
-  (sum ? cudnn::LowerSumChain : cudnn::LowerNormChain)(*chain, context);
+  const auto lower = std::holds_alternative<Sum>(first.op)      ? cudnn::LowerSumChain
+                     : std::holds_alternative<Conv2d>(first.op) ? cudnn::LowerConvolutionChain
+                                                                : cudnn::LowerNormChain;
+  lower(*chain, context);
 }
 
 class CudnnBackend : public Backend {
@@ -91,7 +94,12 @@ class CudnnBackend : public Backend {
     std::vector<std::unique_ptr<Kernel>> kernels;
     cudnn::Lowering lowering(graph, plan, device_.get(), TypeOf(options_.precision));
     std::vector<cudnn::Chain> chains;
-    if (options_.fuse) chains = cudnn::FindChains(graph);
+    cudnn::Attentions attentions;
+    if (options_.fuse) {
+      chains = cudnn::FindChains(graph);
+      PSGD_RETURN_IF_ERROR(attentions.Plan(graph, *device_, TypeOf(options_.precision),
+                                           options_.plan_only, &attention_plans_));
+    }
     std::vector<const cudnn::Chain*> chain_of(graph.nodes.size());  // by node; null: in none
     for (const cudnn::Chain& chain : chains) {
       for (int i : chain.nodes) chain_of[i] = &chain;
@@ -100,7 +108,7 @@ class CudnnBackend : public Backend {
       const Node& node = graph.nodes[i];
       lowering.BeginNode(static_cast<int>(i));
       const cudnn::Context context = {node, lowering, options_};
-      LowerNode(chain_of[i], context);
+      if (!attentions.Lower(context)) LowerNode(chain_of[i], context);
       if (!lowering.status().ok()) return Annotate(lowering.status(), node.name);
       kernels.push_back(lowering.EndNode());
     }
@@ -146,6 +154,7 @@ class CudnnBackend : public Backend {
 
   const BackendOptions options_;
   const std::unique_ptr<cudnn::Device> device_;
+  cudnn::AttentionPlans attention_plans_;
   std::unique_ptr<DeviceMemory> update_memory_;  // see SumsOf
   size_t update_sums_ = 0;
 };

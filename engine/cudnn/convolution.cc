@@ -28,18 +28,6 @@ constexpr int kMostLaunches = 16;
 // chance seldom chooses, and the same shapes get the same engines.
 constexpr float kHysteresis = 0.95f;
 
-cudnnDataType_t CudnnType(Type type) {
-  switch (type) {
-    case Type::kBfloat16:
-      return CUDNN_DATA_BFLOAT16;
-    case Type::kHalf:
-      return CUDNN_DATA_HALF;
-    case Type::kFloat:
-      break;
-  }
-  return CUDNN_DATA_FLOAT;
-}
-
 absl::StatusOr<GraphDescriptor> MakeTensor(int64_t name, const ConvolutionProblem& problem,
                                            const Shape& shape) {
   GraphDescriptor tensor(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
@@ -125,112 +113,20 @@ absl::StatusOr<OperationGraph> MakeGraph(const Device& device, const Convolution
       .Set(names.alpha, CUDNN_TYPE_FLOAT, 1.0f)
       .Set(names.beta, CUDNN_TYPE_FLOAT, 0.0f);
   PSGD_RETURN_IF_ERROR(made.operation.Finalize());
-  made.graph = GraphDescriptor(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
-  made.graph.Set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, device.dnn())
-      .SetDescriptor(CUDNN_ATTR_OPERATIONGRAPH_OPS, made.operation);
-  PSGD_RETURN_IF_ERROR(made.graph.Finalize());
+  PSGD_ASSIGN_OR_RETURN(made.graph, MakeOperationGraph(device, {&made.operation}));
   return made;
 }
 
-absl::Status AppendEngines(const OperationGraph& graph, cudnnBackendHeurMode_t mode,
-                           std::vector<GraphDescriptor>* engines) {
-  GraphDescriptor heuristic(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
-  heuristic.SetDescriptor(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph.graph)
-      .Set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, mode);
-  PSGD_RETURN_IF_ERROR(heuristic.Finalize());
-  int64_t count = 0;
-  PSGD_CUDA(cudnnBackendGetAttribute(heuristic.get(), CUDNN_ATTR_ENGINEHEUR_RESULTS,
-                                     CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &count, nullptr));
-  std::vector<GraphDescriptor> found;
-  std::vector<cudnnBackendDescriptor_t> raw;
-  for (int64_t i = 0; i < count; ++i) {
-    found.emplace_back(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
-    raw.push_back(found.back().get());
-  }
-  PSGD_CUDA(cudnnBackendGetAttribute(heuristic.get(), CUDNN_ATTR_ENGINEHEUR_RESULTS,
-                                     CUDNN_TYPE_BACKEND_DESCRIPTOR, count, &count, raw.data()));
-  found.resize(static_cast<size_t>(count));
-  for (GraphDescriptor& engine : found) engines->push_back(std::move(engine));
-  return absl::OkStatus();
-}
-
-// Engines for the graph, first the engine that cuDNN expects to be fastest, last its fallback
-// engines. Groups, dilations and transposed convolutions may have only fallback engines.
-absl::StatusOr<std::vector<GraphDescriptor>> Engines(const OperationGraph& graph) {
-  std::vector<GraphDescriptor> engines;
-  const absl::Status best = AppendEngines(graph, CUDNN_HEUR_MODE_A, &engines);
-  const absl::Status rest = AppendEngines(graph, CUDNN_HEUR_MODE_FALLBACK, &engines);
-  if (engines.empty()) {
-    PSGD_RETURN_IF_ERROR(best);
-    PSGD_RETURN_IF_ERROR(rest);
-  }
-  return engines;
-}
-
-// Notes of engines that round more than any precision promises.
-constexpr cudnnBackendNumericalNote_t kBelowAll[] = {
-    CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION, CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS};
-// Notes of engines below full fp32: they round inputs, or their transforms lose bits.
-constexpr cudnnBackendNumericalNote_t kBelowFp32[] = {
-    CUDNN_NUMERICAL_NOTE_TENSOR_CORE, CUDNN_NUMERICAL_NOTE_FFT,
-    CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6, CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13};
-
-// UNIMPLEMENTED if the engine's results do not repeat to the bit or lack the requested precision.
-absl::Status CheckNotes(const GraphDescriptor& config, const ConvolutionProblem& problem) {
-  GraphDescriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
-  cudnnBackendDescriptor_t raw = engine.get();
-  int64_t count = 0;
-  PSGD_CUDA(cudnnBackendGetAttribute(config.get(), CUDNN_ATTR_ENGINECFG_ENGINE,
-                                     CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count, &raw));
-  std::vector<cudnnBackendNumericalNote_t> notes(CUDNN_NUMERICAL_NOTE_TYPE_COUNT);
-  PSGD_CUDA(cudnnBackendGetAttribute(raw, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE,
-                                     CUDNN_TYPE_NUMERICAL_NOTE, static_cast<int64_t>(notes.size()),
-                                     &count, notes.data()));
-  notes.resize(static_cast<size_t>(count));
-  const auto has = [&](cudnnBackendNumericalNote_t note) {
-    return std::find(notes.begin(), notes.end(), note) != notes.end();
-  };
-  const bool rounds = std::any_of(std::begin(kBelowAll), std::end(kBelowAll), has) ||
-                      (problem.type == Type::kFloat && !problem.tensor_float &&
-                       std::any_of(std::begin(kBelowFp32), std::end(kBelowFp32), has));
-  if (!rounds && !has(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC)) return absl::OkStatus();
-  return absl::UnimplementedError(
-      "cuDNN's engines do not repeat their results to the bit, or round more than is promised");
-}
-
-struct EnginePlan {
-  GraphDescriptor plan;
-  size_t workspace_bytes = 0;
-};
-
-// An error says why the engine cannot be used.
 absl::StatusOr<EnginePlan> MakePlan(const Device& device, const ConvolutionProblem& problem,
-                                    const GraphDescriptor& config) {
-  PSGD_RETURN_IF_ERROR(CheckNotes(config, problem));
-  EnginePlan made = {.plan = GraphDescriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)};
-  made.plan.Set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, device.dnn())
-      .SetDescriptor(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
-  PSGD_RETURN_IF_ERROR(made.plan.Finalize());
-  PSGD_ASSIGN_OR_RETURN(const int64_t wanted,
-                        made.plan.GetInt(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE));
-  made.workspace_bytes = static_cast<size_t>(wanted);
-  if (made.workspace_bytes > kMostWorkspace) {
-    return absl::UnimplementedError(
-        absl::StrCat("cuDNN's engines want a workspace of ", wanted >> 20, " MiB"));
-  }
-  return made;
+                                    const GraphDescriptor& engine) {
+  return EnginePlan::Make(device, engine,
+                          {.full_fp32 = problem.type == Type::kFloat && !problem.tensor_float,
+                           .most_workspace = kMostWorkspace});
 }
 
-absl::Status Execute(const Device& device, const GraphDescriptor& plan, void* x, void* w, void* y,
+absl::Status Execute(const Device& device, const EnginePlan& plan, void* x, void* w, void* y,
                      void* workspace) {
-  const std::vector<void*> pointers = {x, w, y};
-  GraphDescriptor pack(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
-  pack.SetMany(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, 3, pointers.data())
-      .SetInts(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, {kX, kW, kY})
-      .Set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, workspace);
-  PSGD_RETURN_IF_ERROR(pack.Finalize());
-  return CheckCall(cudnnBackendExecute(device.dnn(), plan.get(), pack.get()),
-                   "cudnnBackendExecute");
+  return plan.Execute(device, {kX, kW, kY}, {x, w, y}, workspace);
 }
 
 class Stopwatch {
@@ -268,9 +164,9 @@ class Stopwatch {
 // engine that cannot be recorded is right, because steps are recorded.
 absl::StatusOr<float> Measure(const Device& device, const EnginePlan& engine, void* x, void* w,
                               void* y) {
-  PSGD_ASSIGN_OR_RETURN(const auto memory, device.Allocate(engine.workspace_bytes));
+  PSGD_ASSIGN_OR_RETURN(const auto memory, device.Allocate(engine.workspace_bytes()));
   void* const workspace = memory->data();
-  const auto execute = [&] { return Execute(device, engine.plan, x, w, y, workspace); };
+  const auto execute = [&] { return Execute(device, engine, x, w, y, workspace); };
   Stopwatch watch(device.stream());
   PSGD_RETURN_IF_ERROR(watch.Open());
   PSGD_RETURN_IF_ERROR(execute());  // warms up
@@ -364,12 +260,11 @@ absl::StatusOr<std::shared_ptr<Convolution>> Convolution::Plan(const Device& dev
   return direct;
 }
 
-std::shared_ptr<Convolution> Convolution::Make(const ConvolutionProblem& problem,
-                                               GraphDescriptor plan, size_t workspace_bytes) {
+std::shared_ptr<Convolution> Convolution::Make(const ConvolutionProblem& problem, EnginePlan plan) {
   auto made = std::make_shared<Convolution>();
   made->problem_ = problem;
   made->plan_ = std::move(plan);
-  made->engine_bytes_ = Aligned(workspace_bytes);
+  made->engine_bytes_ = Aligned(made->plan_.workspace_bytes());
   made->workspace_bytes_ = made->engine_bytes_;
   if (problem.layout == Layout::kPlain) {
     for (const Shape* shape : {&problem.x, &problem.w, &problem.y}) {
@@ -383,19 +278,18 @@ absl::StatusOr<std::shared_ptr<Convolution>> Convolution::PlanEngine(
     const Device& device, const ConvolutionProblem& problem, const std::string& choices,
     bool plan_only) {
   PSGD_ASSIGN_OR_RETURN(const OperationGraph graph, MakeGraph(device, problem));
-  PSGD_ASSIGN_OR_RETURN(const std::vector<GraphDescriptor> engines, Engines(graph));
+  PSGD_ASSIGN_OR_RETURN(const std::vector<GraphDescriptor> engines, FindEngines(graph.graph));
   const std::string key = KeyOf(device, problem);
   EngineChoices& chosen = EngineChoices::Of(choices);
-  const auto convolution = [&](EnginePlan plan) {
-    return Make(problem, std::move(plan.plan), plan.workspace_bytes);
-  };
+  const auto convolution = [&](EnginePlan plan) { return Make(problem, std::move(plan)); };
   // Fails if this driver lacks the engine or another process has the memory. Then engines are
   // measured again.
   const auto remembered = [&]() -> std::shared_ptr<Convolution> {
     const auto known = chosen.Find(key);
     if (!known || static_cast<size_t>(*known) >= engines.size()) return nullptr;
     absl::StatusOr<EnginePlan> plan = MakePlan(device, problem, engines[*known]);
-    if (!plan.ok() || (!plan_only && !device.Allocate(plan->workspace_bytes).ok())) return nullptr;
+    if (!plan.ok() || (!plan_only && !device.Allocate(plan->workspace_bytes()).ok()))
+      return nullptr;
     return convolution(*std::move(plan));
   };
   if (auto known = remembered()) return known;

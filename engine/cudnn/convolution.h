@@ -9,8 +9,8 @@
 #include <string>
 
 #include "engine/cudnn/device.h"
+#include "engine/cudnn/engine_plan.h"
 #include "engine/cudnn/format.h"
-#include "engine/cudnn/graph_descriptor.h"
 #include "engine/graph/shape.h"
 
 namespace psgd::cudnn {
@@ -47,13 +47,12 @@ class Convolution {
                                                                  const ConvolutionProblem& problem,
                                                                  const std::string& choices,
                                                                  bool plan_only);
-  static std::shared_ptr<Convolution> Make(const ConvolutionProblem& problem, GraphDescriptor plan,
-                                           size_t workspace_bytes);
+  static std::shared_ptr<Convolution> Make(const ConvolutionProblem& problem, EnginePlan plan);
   absl::Status RunTransposed(const Device& device, void* x, void* w, void* y, void* workspace);
 
   ConvolutionProblem problem_;
   bool direct_ = false;  // without cuDNN
-  GraphDescriptor plan_;
+  EnginePlan plan_;
   size_t engine_bytes_ = 0;  // the engine's part of the workspace
   size_t workspace_bytes_ = 0;
 };

@@ -103,6 +103,7 @@ absl::StatusOr<std::unique_ptr<Device>> Device::Open(int index) {
   cudaDeviceProp properties;
   PSGD_CUDA(cudaGetDeviceProperties(&properties, index));
   device->model_ = properties.name;
+  device->capability_ = 10 * properties.major + properties.minor;
   PSGD_RETURN_IF_ERROR(CheckCapability(properties));
   PSGD_CUDA(cudaDriverGetVersion(&device->driver_));
   PSGD_CUDA(cudaStreamCreateWithFlags(&device->stream_, cudaStreamNonBlocking));

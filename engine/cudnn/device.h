@@ -30,6 +30,8 @@ class Device {
   int index() const { return index_; }
   // As "NVIDIA H200". Measurements hold for all devices of one model.
   const std::string& model() const { return model_; }
+  // The compute capability, as 90.
+  int capability() const { return capability_; }
   // The driver's version of CUDA, as 13000.
   int driver() const { return driver_; }
   cudaStream_t stream() const { return stream_; }
@@ -62,6 +64,7 @@ class Device {
 
   const int index_;
   std::string model_;
+  int capability_ = 0;
   int driver_ = 0;
   cudaStream_t stream_ = nullptr;
   cudaStream_t copies_ = nullptr;

@@ -19,6 +19,13 @@ GraphDescriptor& GraphDescriptor::operator=(GraphDescriptor&& other) noexcept {
   return *this;
 }
 
+GraphDescriptor& GraphDescriptor::SetDescriptors(
+    cudnnBackendAttributeName_t name, const std::vector<const GraphDescriptor*>& values) {
+  std::vector<cudnnBackendDescriptor_t> raw;
+  for (const GraphDescriptor* value : values) raw.push_back(value->descriptor_);
+  return SetMany(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, static_cast<int64_t>(raw.size()), raw.data());
+}
+
 GraphDescriptor& GraphDescriptor::SetMany(cudnnBackendAttributeName_t name,
                                           cudnnBackendAttributeType_t type, int64_t count,
                                           const void* values) {

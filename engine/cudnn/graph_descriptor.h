@@ -31,6 +31,8 @@ class GraphDescriptor {
   GraphDescriptor& SetDescriptor(cudnnBackendAttributeName_t name, const GraphDescriptor& value) {
     return Set(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, value.descriptor_);
   }
+  GraphDescriptor& SetDescriptors(cudnnBackendAttributeName_t name,
+                                  const std::vector<const GraphDescriptor*>& values);
   GraphDescriptor& SetMany(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
                            int64_t count, const void* values);
 

@@ -5,11 +5,9 @@
 #include <limits>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "engine/cudnn/kernels.h"
 #include "engine/cudnn/range.h"
 #include "engine/cudnn/staircase.h"
-#include "engine/ops/cost.h"
 
 namespace psgd::cudnn {
 namespace {
@@ -25,7 +23,7 @@ class LaunchKernel : public Kernel {
         renewals_(std::move(renewals)),
         launches_(std::move(launches)) {}
 
-  const FusedWork* fused() const override { return fused_.ops.empty() ? nullptr : &fused_; }
+  const FusedWork* fused() const override { return fused_.nodes.empty() ? nullptr : &fused_; }
   void Bind(const Buffers& buffers) override { buffers_ = &buffers; }
 
   absl::Status Run(const Step& step) override {
@@ -47,7 +45,7 @@ class LaunchKernel : public Kernel {
   }
 
   const std::string name_;  // of the node
-  const FusedWork fused_;   // without ops: only the node
+  const FusedWork fused_;   // without nodes: only its own
   const std::vector<Launch> once_, renewals_, launches_;
   bool ran_ = false;
   const Buffers* buffers_ = nullptr;
@@ -98,11 +96,7 @@ std::unique_ptr<Kernel> Lowering::EndNode() {
   Append(&before_, &launches);
   Append(&during_, &launches);
   Append(&after_, &launches);
-  FusedWork fused;
-  for (const int node : std::exchange(work_, {})) {
-    absl::StrAppend(&fused.ops, fused.ops.empty() ? "" : "+", OpName(graph_.nodes[node].op));
-  }
-  fused.tensors = std::exchange(tensors_, {});
+  FusedWork fused = {std::exchange(work_, {}), std::exchange(tensors_, {})};
   if (launches.empty() && renewals_.empty() && once_.empty()) return nullptr;
   return std::make_unique<LaunchKernel>(graph_.nodes[node_].name, std::move(fused),
                                         std::exchange(once_, {}), std::exchange(renewals_, {}),

@@ -105,8 +105,9 @@ class Lowering {
   BufferId AddOnce(size_t bytes) { return plan_->AddPersistent(bytes); }
   // The tensor has the unchanged memory of `view`. REQUIRES: the tensor is not external.
   void PutShared(TensorId tensor, const View& view);
-  // Memory that only the present node uses.
+  // Memory for the present node. UseAgain keeps it for a later node.
   BufferId Temporary(size_t bytes) { return plan_->Add(bytes); }
+  void UseAgain(BufferId buffer) { plan_->Use(buffer); }
 
   void Call(Launch launch) { during_.push_back(std::move(launch)); }
   // As Call, but only in the first run.

@@ -29,7 +29,7 @@ struct Step {
 
 // What a kernel does if it is not just its node.
 struct FusedWork {
-  std::string ops;                // as "Sum+Relu"
+  std::vector<int> nodes;         // that it computes, wholly or in part
   std::vector<TensorId> tensors;  // that it reads and writes, each once
 };
 

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "common/newton_schulz.h"
 #include "engine/graph/hidden_matrices.h"
 #include "engine/graph/model_spec.h"
@@ -441,7 +442,12 @@ absl::StatusOr<std::vector<Network::NodeTime>> Network::TimeNodes(int runs) {
         times.emplace_back(node.name, OpName(node.op), cost.bytes, cost.flops, seconds[i]);
     const FusedWork* const fused = impl_->planned->train_executor->fused(static_cast<int>(i));
     if (fused == nullptr) continue;
-    time.op = fused->ops;
+    time.op.clear();
+    time.flops = 0;
+    for (const int part : fused->nodes) {
+      absl::StrAppend(&time.op, time.op.empty() ? "" : "+", OpName(graph.nodes[part].op));
+      time.flops += CostOf(graph, graph.nodes[part], impl_->real_bytes).flops;
+    }
     time.bytes = BytesOf(graph, fused->tensors, impl_->real_bytes);
   }
   return times;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
@@ -166,6 +167,54 @@ TEST(Fusion, IsTimedAsOneKernel_cudnn) {
   // Images have 16 channels of 4 x 4 pixels. A kernel also reads up to six numbers a channel.
   constexpr double kImages = 4.0 * 2 * 16 * 4 * 4, kChannels = 4.0 * 16;
   EXPECT_EQ(bytes["bn1"], kImages + 6 * kChannels);  // x
+}
+
+// In one kernel attention has other roundings than in several, and needs no memory for its inner
+// matrices.
+TEST(Fusion, AttentionIsOneKernelAPass_cudnn) {
+  const ModelConfig model = testing::SequenceModel("gpt");
+  const Problem problem = testing::MakeTokenProblem(64, 13, 5);
+  for (const bool recompute : {false, true}) {
+    ModelConfig trained = model;
+    if (recompute) trained.set_recompute(2);
+    const auto train = BuildTrainingGraph(trained, problem.shape, problem.batch);
+    ASSERT_TRUE(train.ok()) << train.status();
+    size_t bytes[2] = {};
+    for (const bool fuse : {false, true}) {
+      auto backend = Load(fuse, Precision::kBf16, /*plan_only=*/true);
+      if (!backend.ok()) GTEST_SKIP() << backend.status();
+      const auto executor = Executor::Create(train->graph, backend->get());
+      ASSERT_TRUE(executor.ok()) << executor.status();
+      bytes[fuse] = (*executor)->plan().temporary_bytes();
+      for (const Buffer& buffer : (*executor)->plan().buffers()) {
+        if (!fuse || buffer.tensor == kNoTensor) continue;
+        const std::string& tensor = train->graph.tensors[buffer.tensor].name;
+        EXPECT_THAT(tensor, ::testing::Not(::testing::AnyOf(::testing::HasSubstr("attn.weights"),
+                                                            ::testing::HasSubstr("attn.scores"),
+                                                            ::testing::HasSubstr(".heads"))));
+      }
+    }
+    EXPECT_LT(static_cast<double>(bytes[true]), 0.8 * static_cast<double>(bytes[false]));
+  }
+
+  const NetworkOptions options = {
+      .backend = "cudnn", .precision = Precision::kBf16, .plugin_dir = testing::PluginDir()};
+  const auto network = testing::MakeNetwork(model, problem, options);
+  ASSERT_NE(network, nullptr);
+  ASSERT_TRUE(network->TrainStep(problem.input(), problem.labels, 0, nullptr).ok());
+  const auto times = network->TimeNodes(1);
+  ASSERT_TRUE(times.ok()) << times.status();
+  std::map<std::string, int> ops;
+  std::map<std::string, double> flops;
+  for (const Network::NodeTime& node : *times) {
+    ++ops[node.op];
+    flops[node.op] = node.flops;
+  }
+  constexpr char kForward[] = "Transpose+Transpose+Transpose+MatMul+Softmax+MatMul+Transpose";
+  EXPECT_EQ(ops[kForward], 2);  // layers
+  EXPECT_EQ(ops["Softmax"] + ops["SoftmaxBackward"] + ops["MatMul"], 0);
+  // Two products of 64 queries, 64 keys and a width of 8, in 2 heads of 5 samples.
+  EXPECT_EQ(flops[kForward], 2 * 2.0 * 64 * 64 * 8 * 2 * 5);
 }
 
 INSTANTIATE_TEST_SUITE_P(Precisions, FusionTest, ::testing::Values("fp32", "tf32", "bf16", "fp16"),

@@ -35,8 +35,9 @@ struct Settings {
       {.workspace = 1000},
   };
   int capability = 90;              // compute capability, as 75
-  double launch_microseconds = 20;  // that the host takes for a convolution outside of a graph
+  double launch_microseconds = 20;  // that the host takes for a launch outside of a graph
   uint64_t convolutions = 0;        // run so far
+  uint64_t attentions = 0;          // run so far
   bool fuses_products = true;       // false: cublasLt has no algorithm
   uint64_t fused_products = 0;      // run so far
   uint64_t sums_in_16_bits = 0;     // products whose partial sums may have been rounded to 16 bits

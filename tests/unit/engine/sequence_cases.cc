@@ -75,6 +75,22 @@ OpCase AttentionCase(const char* name, const Shape& q, int64_t keys, bool causal
   return b.Finish(AddAttention(b.graph(), "attention", {causal}, query, key, value, lengths));
 }
 
+// Attention with the transposes around it, which the GPU engine computes in one kernel a pass in 16
+// bits where it can. x: N T H D.
+OpCase HeadsCase(const char* name, const Shape& x, int64_t keys, bool causal, bool padded) {
+  CaseBuilder b(name, 5e-6);
+  const auto exchange = [&](const char* of, TensorId from) {
+    return b.Check(AddTranspose(b.graph(), of, {{0, 2, 1, 3}}, from));
+  };
+  const Shape other = {x[0], keys, x[2], x[3]};
+  const TensorId query = exchange("q", b.Input(x)), key = exchange("k", b.Input(other));
+  const TensorId value = exchange("v", b.Input(other));
+  const TensorId lengths = padded ? b.Indices({x[0]}) : kNoTensor;
+  const TensorId heads =
+      b.Check(AddAttention(b.graph(), "attention", {causal}, query, key, value, lengths));
+  return b.Finish(AddTranspose(b.graph(), "y", {{0, 2, 1, 3}}, heads));
+}
+
 // The weights of one attention are the left factor of the scores of another.
 OpCase AttentionOfAttentionCase() {
   constexpr int64_t kPlaces = 512;
@@ -180,6 +196,11 @@ void AddSequenceCases(std::vector<OpCase>* cases) {
   cases->push_back(AttentionOfAttentionCase());
   cases->push_back(AttentionCase("AttentionCausalPadded", {7, 2, 4, 3}, 4, true, true));
   cases->push_back(AttentionCase("AttentionOfOne", {1, 1, 1, 1}, 1, false, false));
+  cases->push_back(HeadsCase("AttentionHeads", {2, 5, 3, 16}, 7, false, false));
+  cases->push_back(HeadsCase("AttentionHeadsOfABlock", {2, 3, 2, 8}, 128, false, false));
+  cases->push_back(HeadsCase("AttentionHeadsCausal", {2, 67, 2, 8}, 67, true, false));
+  cases->push_back(HeadsCase("AttentionHeadsPadded", {7, 5, 2, 8}, 6, false, true));
+  cases->push_back(HeadsCase("AttentionHeadsCausalPadded", {7, 6, 2, 24}, 6, true, true));
   constexpr auto kLstm = Recurrent::Kind::kLstm, kGru = Recurrent::Kind::kGru;
   cases->push_back(RecurrentCase("Lstm", kLstm, {2, 5, 3}, 4));
   cases->push_back(RecurrentCase("LstmOneStep", kLstm, {3, 1, 2}, 1));

@@ -1,0 +1,109 @@
+#include "engine/cudnn/attention.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace psgd::cudnn {
+namespace {
+
+AttentionProblem ProblemOf(const AttentionPattern& pattern, AttentionProblem::Pass pass,
+                           Type type) {
+  AttentionProblem problem = {.pass = pass,
+                              .type = type,
+                              .queries = pattern.queries,
+                              .keys = pattern.keys,
+                              .values = pattern.values,
+                              .causal = pattern.causal,
+                              .scale = pattern.scale};
+  for (int i = 0; i < kAttentionTensors; ++i) {
+    problem.places_first[i] = pattern.operands[i].places_first;
+  }
+  return problem;
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<FusedAttention>> AttentionPlans::Find(
+    const Device& device, const AttentionProblem& problem, bool plan_only) {
+  for (const auto& [known, plan] : known_) {
+    if (known == problem) return plan;
+  }
+  auto plan = FusedAttention::Plan(device, problem, plan_only);
+  if (!plan.ok() && !absl::IsUnimplemented(plan.status())) return plan.status();
+  known_.emplace_back(problem, plan.ok() ? *std::move(plan) : nullptr);
+  return known_.back().second;
+}
+
+absl::Status Attentions::Plan(const Graph& graph, const Device& device, Type type, bool plan_only,
+                              AttentionPlans* plans) {
+  of_node_.resize(graph.nodes.size());
+  if (type == Type::kFloat) return absl::OkStatus();
+  for (AttentionPattern& pattern : FindAttentions(graph)) {
+    auto attention = std::make_shared<Attention>();
+    const auto plan = [&](Pass pass) {
+      return plans->Find(device, ProblemOf(pattern, pass, type), plan_only);
+    };
+    const bool has_gradients = !pattern.backward.empty();
+    if (has_gradients) {  // first, as it is the one that cuDNN refuses more often
+      PSGD_ASSIGN_OR_RETURN(attention->backward, plan(Pass::kBackward));
+      if (attention->backward == nullptr) continue;
+    }
+    PSGD_ASSIGN_OR_RETURN(attention->forward, plan(Pass::kForward));
+    if (attention->forward == nullptr) continue;
+    for (auto* const nodes : {&pattern.forward, &pattern.backward}) {
+      std::ranges::sort(*nodes);
+      for (const int node : *nodes) of_node_[node] = attention;
+    }
+    attention->pattern = std::move(pattern);
+  }
+  return absl::OkStatus();
+}
+
+bool Attentions::Lower(const Context& c) {
+  if (of_node_.empty()) return false;
+  const int node = c.lowering.index();
+  Attention* const attention = of_node_[node].get();
+  if (attention == nullptr) return false;
+  if (node == attention->pattern.forward_at) LowerPass(Pass::kForward, c, attention);
+  if (node == attention->pattern.backward_at) LowerPass(Pass::kBackward, c, attention);
+  return true;
+}
+
+void Attentions::LowerPass(Pass pass, const Context& c, Attention* attention) {
+  Lowering& l = c.lowering;
+  const AttentionPattern& pattern = attention->pattern;
+  const bool forward = pass == Pass::kForward;
+  std::array<BufferId, kAttentionBuffers> buffers;
+  buffers.fill(kNoBuffer);
+  const auto get = [&](AttentionTensor name) {
+    buffers[name] = l.Get(pattern.operands[name].tensor, l.PlainFormat()).buffer;
+  };
+  const auto put = [&](AttentionTensor name) {
+    buffers[name] = l.Put(pattern.operands[name].tensor, l.PlainFormat()).buffer;
+  };
+  const size_t of_queries = ElementCount(pattern.queries) / pattern.queries[3] * sizeof(float);
+  for (const auto name : {kQueries, kKeys, kValues}) get(name);
+  if (forward) {
+    put(kResult);
+    attention->log_sums = l.Temporary(of_queries);
+  } else {
+    for (const auto name : {kResult, kOfResult}) get(name);
+    for (const auto name : {kOfQueries, kOfKeys, kOfValues}) put(name);
+    buffers[kResultSums] = l.Temporary(of_queries);
+    l.UseAgain(attention->log_sums);
+  }
+  buffers[kLogSums] = attention->log_sums;
+  const std::shared_ptr<FusedAttention> plan = forward ? attention->forward : attention->backward;
+  const BufferId workspace = l.Temporary(plan->workspace_bytes());
+  l.SetWork(forward ? pattern.forward : pattern.backward);
+  l.Call([=, device = l.device()](const Buffers& b, const Step&) {
+    AttentionMemory memory = {};
+    for (int i = 0; i < kAttentionBuffers; ++i) {
+      if (buffers[i] != kNoBuffer) memory[i] = b[buffers[i]];
+    }
+    return plan->Run(*device, memory, b[workspace]);
+  });
+}
+
+}  // namespace psgd::cudnn

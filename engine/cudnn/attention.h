@@ -1,0 +1,50 @@
+// The attentions of a graph that cuDNN computes in one kernel a pass. Others run node by node.
+#pragma once
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "engine/cudnn/attention_pattern.h"
+#include "engine/cudnn/fused_attention.h"
+#include "engine/cudnn/lower.h"
+
+namespace psgd::cudnn {
+
+// The plans of a device. Layers are equal, so most attentions of a network share theirs.
+class AttentionPlans {
+ public:
+  // Null: cuDNN has no kernel.
+  absl::StatusOr<std::shared_ptr<FusedAttention>> Find(const Device& device,
+                                                       const AttentionProblem& problem,
+                                                       bool plan_only);
+
+ private:
+  std::vector<std::pair<AttentionProblem, std::shared_ptr<FusedAttention>>> known_;
+};
+
+class Attentions {
+ public:
+  Attentions() = default;
+  // Takes each attention of the graph whose passes cuDNN has kernels for: none in fp32.
+  absl::Status Plan(const Graph& graph, const Device& device, Type type, bool plan_only,
+                    AttentionPlans* plans);
+
+  // Whether the node belongs to one of these attentions. Then it is lowered: the launch of a pass
+  // is at one of its nodes, the others launch nothing.
+  bool Lower(const Context& c);
+
+ private:
+  using Pass = AttentionProblem::Pass;
+  struct Attention {
+    AttentionPattern pattern;
+    std::shared_ptr<FusedAttention> forward, backward;  // without gradients the second is null
+    BufferId log_sums = kNoBuffer;
+  };
+
+  void LowerPass(Pass pass, const Context& c, Attention* attention);
+
+  std::vector<std::shared_ptr<Attention>> of_node_;  // by node; null: in none
+};
+
+}  // namespace psgd::cudnn

@@ -1,0 +1,46 @@
+// The attentions of a graph: the nodes that AddAttention made, and their gradients. Between them
+// pass only matrices of queries by keys, which one kernel need not store.
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "engine/graph/graph.h"
+
+namespace psgd::cudnn {
+
+// What an attention reads and writes: its operands, its result and the gradients of these.
+enum AttentionTensor {
+  kQueries,
+  kKeys,
+  kValues,
+  kResult,
+  kOfResult,
+  kOfQueries,
+  kOfKeys,
+  kOfValues,
+  kAttentionTensors
+};
+
+struct AttentionPattern {
+  struct Operand {
+    TensorId tensor = kNoTensor;
+    // The tensor is N T H D, and not N H T D: the attention also does the work of a Transpose.
+    bool places_first = false;
+  };
+
+  std::vector<int> forward;   // nodes
+  std::vector<int> backward;  // none: without gradients
+  // The nodes at which all that the pass reads is there, and nothing reads yet what it writes.
+  int forward_at = -1, backward_at = -1;
+  std::array<Operand, kAttentionTensors> operands;  // without gradients only the first four
+  Shape queries, keys, values;                      // N H T D, N H S D, N H S E
+  bool causal = false;                              // then there are as many keys as queries
+  float scale = 1;
+};
+
+// A node is in at most one pattern. An attention whose inner matrices are read elsewhere, of which
+// only some gradients are wanted, or whose samples have lengths, is none.
+std::vector<AttentionPattern> FindAttentions(const Graph& graph);
+
+}  // namespace psgd::cudnn

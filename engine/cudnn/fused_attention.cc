@@ -1,0 +1,318 @@
+#include "engine/cudnn/fused_attention.h"
+
+#include <algorithm>
+#include <deque>
+#include <limits>
+#include <utility>
+
+#include "engine/cudnn/move.h"
+
+namespace psgd::cudnn {
+namespace {
+
+using Pass = AttentionProblem::Pass;
+
+// Backward passes of older versions read outside of their memory in a recorded step, if the number
+// of keys is no multiple of 128 (release notes of cuDNN frontend 1.16).
+constexpr size_t kOldestVersion = 91501;
+constexpr int64_t kBlock = 128;  // of keys
+
+// Of the engines that cuDNN offers, some give wrong numbers.
+absl::Status CheckKnownFaults(const Device& device, const AttentionProblem& problem) {
+  if (cudnnGetVersion() < kOldestVersion) {
+    return absl::UnimplementedError("this cuDNN is older than 9.15.1");
+  }
+  if (problem.pass == Pass::kForward) return absl::OkStatus();
+  const int64_t queries = problem.queries[2], keys = problem.keys[2];
+  // Without a mask the last keys of a part of a block become NaN in some rows, and of one query all
+  // (issues 628 and 1072 of cuDNN frontend). One key is unsupported (release notes of 9.18).
+  if (keys == 1 || (!problem.causal && (keys % kBlock != 0 || queries == 1))) {
+    return absl::UnimplementedError("cuDNN's gradients of such an attention may be NaN");
+  }
+  // Later devices need an engine with certain knobs.
+  if (device.capability() >= 100) {
+    return absl::UnimplementedError("cuDNN's gradients may not repeat to the bit on this device");
+  }
+  return absl::OkStatus();
+}
+
+Shape RowMajor(const Shape& shape) { return cudnn::StridesOf(shape, Layout::kPlain); }
+Shape WithLastAxesExchanged(Shape shape) {
+  std::swap(shape[2], shape[3]);
+  return shape;
+}
+
+// Builds the operations that cuDNN knows as attention. It is found by their order and types, so
+// these matter.
+class AttentionGraph {
+ public:
+  explicit AttentionGraph(const AttentionProblem& problem)
+      : problem_(problem),
+        type_(CudnnType(problem.type)),
+        scores_(problem.queries),
+        rows_(problem.queries),
+        result_(problem.queries) {
+    scores_[3] = problem.keys[2];
+    rows_[3] = 1;
+    result_[3] = problem.values[3];
+  }
+
+  void AddForward() {
+    const Value scores = AddMask(AddScores());
+    const Value most = AddReduction(CUDNN_REDUCE_TENSOR_MAX, scores, Inner(rows_));
+    Value e = AddPointwise(CUDNN_POINTWISE_SUB, {scores, most}, Inner(scores_));
+    e = AddPointwise(CUDNN_POINTWISE_EXP, {e}, Inner(scores_));
+    const Value sum = AddReduction(CUDNN_REDUCE_TENSOR_ADD, e, Inner(rows_));
+    const Value log = AddPointwise(CUDNN_POINTWISE_LOG, {sum}, Inner(rows_));
+    AddPointwise(CUDNN_POINTWISE_ADD, {most, log}, OfQueries(kLogSums));
+    const Value weights = AddPointwise(CUDNN_POINTWISE_DIV, {e, sum}, Inner(scores_, type_));
+    AddProduct(weights, Operand(kValues), Operand(kResult));
+  }
+
+  // With P = exp(scores - log sums) and r = the sum over E of dY Y, for each query:
+  //   dV = P^T dY    dS = scale P (dY V^T - r)    dQ = dS K    dK = dS^T Q
+  void AddBackward() {
+    const Value of_result = Operand(kOfResult);
+    Value r =
+        AddPointwise(CUDNN_POINTWISE_MUL, {of_result, Operand(kResult)}, Inner(ShapeOf(kResult)));
+    r = AddReduction(CUDNN_REDUCE_TENSOR_ADD, r, Inner(rows_));
+    // A factor for dropout, which cuDNN expects here.
+    r = AddPointwise(CUDNN_POINTWISE_MUL, {r, Number(1)}, OfQueries(kResultSums));
+
+    Value p = AddPointwise(CUDNN_POINTWISE_SUB, {AddScores(), OfQueries(kLogSums)}, Inner(scores_));
+    p = AddPointwise(CUDNN_POINTWISE_EXP, {AddMask(p)}, Inner(scores_));
+    AddProduct(AddTransposed(p), of_result, Operand(kOfValues));
+
+    Value s = AddProduct(of_result, OperandTransposed(kValues), Inner(scores_));
+    s = AddPointwise(CUDNN_POINTWISE_SUB, {s, r}, Inner(scores_));
+    s = AddPointwise(CUDNN_POINTWISE_MUL, {s, p}, Inner(scores_));
+    s = AddPointwise(CUDNN_POINTWISE_MUL, {s, Number(problem_.scale)}, Inner(scores_, type_));
+    AddProduct(AddTransposed(s), Operand(kQueries), Operand(kOfKeys));
+
+    // Engines repeat the bits of dQ if the product writes it at once. Then dS is in the workspace.
+    // If blocks of keys added to an fp32 dQ, their order would change.
+    const Value keys =
+        AddReshape(OperandTransposed(kKeys), Inner(ShapeOf(kKeys), StridesOf(kKeys), type_));
+    AddProduct(s, keys, Operand(kOfQueries));
+  }
+
+  absl::StatusOr<GraphDescriptor> Finalize(const Device& device) {
+    PSGD_RETURN_IF_ERROR(status_);
+    return MakeOperationGraph(device, operations_);
+  }
+  // The ids of all that is outside of the kernel: of buffers, which are their places in
+  // AttentionMemory, and of numbers.
+  std::vector<int64_t> ids() const {
+    std::vector<int64_t> all = buffers_;
+    for (size_t i = 0; i < numbers_.size(); ++i)
+      all.push_back(kFirstNumber + static_cast<int64_t>(i));
+    return all;
+  }
+  const std::vector<float>& numbers() const { return numbers_; }
+
+ private:
+  using Value = const GraphDescriptor*;
+  GraphDescriptor& New(cudnnBackendDescriptorType_t type) {
+    return descriptors_.emplace_back(type);
+  }
+  Value Finalized(GraphDescriptor& descriptor) {
+    status_.Update(descriptor.Finalize());
+    return &descriptor;
+  }
+  void AddOperation(GraphDescriptor& operation) { operations_.push_back(Finalized(operation)); }
+
+  GraphDescriptor& NewTensor(int64_t id, cudnnDataType_t type, const Shape& shape,
+                             const Shape& strides) {
+    return New(CUDNN_BACKEND_TENSOR_DESCRIPTOR)
+        .Set(CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, id)
+        .Set(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, type)
+        .Set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, int64_t{16})
+        .SetInts(CUDNN_ATTR_TENSOR_DIMENSIONS, shape)
+        .SetInts(CUDNN_ATTR_TENSOR_STRIDES, strides);
+  }
+  // A tensor in memory. A graph sees it in one way.
+  Value Outer(int buffer, cudnnDataType_t type, const Shape& shape, const Shape& strides) {
+    if (outer_[buffer] == nullptr) {
+      buffers_.push_back(buffer);
+      outer_[buffer] = Finalized(NewTensor(buffer, type, shape, strides));
+    }
+    return outer_[buffer];
+  }
+  // A tensor that stays within the kernel.
+  Value Inner(const Shape& shape, cudnnDataType_t type = CUDNN_DATA_FLOAT) {
+    return Inner(shape, RowMajor(shape), type);
+  }
+  Value Inner(const Shape& shape, const Shape& strides, cudnnDataType_t type) {
+    return Finalized(NewTensor(next_inner_++, type, shape, strides)
+                         .Set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, true));
+  }
+  Value Number(float number) {
+    const int64_t id = kFirstNumber + static_cast<int64_t>(numbers_.size());
+    numbers_.push_back(number);
+    return Finalized(NewTensor(id, CUDNN_DATA_FLOAT, {1, 1, 1, 1}, {1, 1, 1, 1})
+                         .Set(CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, true));
+  }
+
+  const Shape& ShapeOf(AttentionTensor name) const {
+    switch (name) {
+      case kKeys:
+      case kOfKeys:
+        return problem_.keys;
+      case kValues:
+      case kOfValues:
+        return problem_.values;
+      case kResult:
+      case kOfResult:
+        return result_;
+      default:
+        return problem_.queries;
+    }
+  }
+  Shape StridesOf(AttentionTensor name) const {
+    const Shape& shape = ShapeOf(name);
+    if (!problem_.places_first[name]) return RowMajor(shape);
+    return {shape[1] * shape[2] * shape[3], shape[3], shape[1] * shape[3], 1};
+  }
+  Value Operand(AttentionTensor name) { return Outer(name, type_, ShapeOf(name), StridesOf(name)); }
+  Value OperandTransposed(AttentionTensor name) {
+    return Outer(name, type_, WithLastAxesExchanged(ShapeOf(name)),
+                 WithLastAxesExchanged(StridesOf(name)));
+  }
+  // One number for each query.
+  Value OfQueries(int buffer) { return Outer(buffer, CUDNN_DATA_FLOAT, rows_, RowMajor(rows_)); }
+  Value AddProduct(Value a, Value b, Value to) {
+    GraphDescriptor& product =
+        New(CUDNN_BACKEND_MATMUL_DESCRIPTOR)
+            .Set(CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, CUDNN_DATA_FLOAT);
+    AddOperation(New(CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR)
+                     .SetDescriptor(CUDNN_ATTR_OPERATION_MATMUL_DESC, *Finalized(product))
+                     .SetDescriptor(CUDNN_ATTR_OPERATION_MATMUL_ADESC, *a)
+                     .SetDescriptor(CUDNN_ATTR_OPERATION_MATMUL_BDESC, *b)
+                     .SetDescriptor(CUDNN_ATTR_OPERATION_MATMUL_CDESC, *to));
+    return to;
+  }
+
+  struct Arguments {
+    Value x, b = nullptr, t = nullptr;
+  };
+  Value AddPointwise(cudnnPointwiseMode_t mode, const Arguments& arguments, Value to,
+                     cudnnDataType_t type = CUDNN_DATA_FLOAT, int64_t axis = -1) {
+    GraphDescriptor& pointwise =
+        New(CUDNN_BACKEND_POINTWISE_DESCRIPTOR)
+            .Set(CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, mode)
+            .Set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, type);
+    if (axis >= 0) pointwise.Set(CUDNN_ATTR_POINTWISE_AXIS, CUDNN_TYPE_INT64, axis);
+    GraphDescriptor& operation =
+        New(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR)
+            .SetDescriptor(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, *Finalized(pointwise))
+            .SetDescriptor(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, *arguments.x)
+            .SetDescriptor(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, *to);
+    if (arguments.b != nullptr) {
+      operation.SetDescriptor(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, *arguments.b);
+    }
+    if (arguments.t != nullptr) {
+      operation.SetDescriptor(CUDNN_ATTR_OPERATION_POINTWISE_TDESC, *arguments.t);
+    }
+    AddOperation(operation);
+    return to;
+  }
+
+  Value AddReduction(cudnnReduceTensorOp_t by, Value x, Value to) {
+    GraphDescriptor& reduction =
+        New(CUDNN_BACKEND_REDUCTION_DESCRIPTOR)
+            .Set(CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, by)
+            .Set(CUDNN_ATTR_REDUCTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, CUDNN_DATA_FLOAT);
+    AddOperation(New(CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR)
+                     .SetDescriptor(CUDNN_ATTR_OPERATION_REDUCTION_DESC, *Finalized(reduction))
+                     .SetDescriptor(CUDNN_ATTR_OPERATION_REDUCTION_XDESC, *x)
+                     .SetDescriptor(CUDNN_ATTR_OPERATION_REDUCTION_YDESC, *to));
+    return to;
+  }
+
+  // The same elements with other strides.
+  Value AddReshape(Value x, Value to) {
+    AddOperation(New(CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR)
+                     .SetDescriptor(CUDNN_ATTR_OPERATION_RESHAPE_XDESC, *x)
+                     .SetDescriptor(CUDNN_ATTR_OPERATION_RESHAPE_YDESC, *to));
+    return to;
+  }
+  // Keys by queries, of a matrix of queries by keys, as a factor of a product.
+  Value AddTransposed(Value matrix) {
+    return AddReshape(matrix, Inner(WithLastAxesExchanged(scores_),
+                                    WithLastAxesExchanged(RowMajor(scores_)), type_));
+  }
+
+  // The scaled products of queries and keys.
+  Value AddScores() {
+    const Value s = AddProduct(Operand(kQueries), OperandTransposed(kKeys), Inner(scores_));
+    return AddPointwise(CUDNN_POINTWISE_MUL, {s, Number(problem_.scale)}, Inner(scores_));
+  }
+  // With `causal`: minus infinity where a key is later than the query.
+  Value AddMask(Value scores) {
+    if (!problem_.causal) return scores;
+    const auto index = [&](int64_t axis) {
+      return AddPointwise(CUDNN_POINTWISE_GEN_INDEX, {scores}, Inner(scores_, CUDNN_DATA_INT32),
+                          CUDNN_DATA_FLOAT, axis);
+    };
+    const Value query = index(2), key = index(3);
+    const Value open = AddPointwise(CUDNN_POINTWISE_CMP_GE, {query, key},
+                                    Inner(scores_, CUDNN_DATA_BOOLEAN), CUDNN_DATA_BOOLEAN);
+    const Value closed = Number(-std::numeric_limits<float>::infinity());
+    return AddPointwise(CUDNN_POINTWISE_BINARY_SELECT, {scores, closed, open}, Inner(scores_));
+  }
+
+  // The ids of tensors: first of buffers, then of numbers, then of what stays within the kernel.
+  static constexpr int64_t kFirstNumber = kAttentionBuffers, kFirstInner = 1000;
+
+  const AttentionProblem& problem_;
+  const cudnnDataType_t type_;
+  Shape scores_, rows_, result_;             // N H T S, N H T 1, N H T E
+  std::deque<GraphDescriptor> descriptors_;  // keeps their addresses
+  std::vector<const GraphDescriptor*> operations_;
+  std::vector<int64_t> buffers_;
+  std::array<Value, kAttentionBuffers> outer_ = {};  // by buffer
+  std::vector<float> numbers_;
+  int64_t next_inner_ = kFirstInner;
+  absl::Status status_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<FusedAttention>> FusedAttention::Plan(
+    const Device& device, const AttentionProblem& problem, bool plan_only) {
+  PSGD_RETURN_IF_ERROR(CheckKnownFaults(device, problem));
+  device.Enter();
+  AttentionGraph graph(problem);
+  if (problem.pass == Pass::kForward) {
+    graph.AddForward();
+  } else {
+    graph.AddBackward();
+  }
+  PSGD_ASSIGN_OR_RETURN(const GraphDescriptor operations, graph.Finalize(device));
+  PSGD_ASSIGN_OR_RETURN(const std::vector<GraphDescriptor> engines, FindEngines(operations));
+  absl::Status why = absl::UnimplementedError("cuDNN has no engine");
+  for (const GraphDescriptor& engine : engines) {
+    absl::StatusOr<EnginePlan> plan = EnginePlan::Make(device, engine, {.runs = !plan_only});
+    if (!plan.ok()) {
+      if (!absl::IsUnimplemented(plan.status())) return plan.status();
+      why = plan.status();
+      continue;
+    }
+    auto made = std::make_shared<FusedAttention>();
+    made->plan_ = *std::move(plan);
+    made->ids_ = graph.ids();
+    made->numbers_ = graph.numbers();
+    return made;
+  }
+  return why;
+}
+
+absl::Status FusedAttention::Run(const Device& device, const AttentionMemory& memory,
+                                 void* workspace) {
+  std::vector<void*> data;
+  for (size_t i = 0; i < ids_.size() - numbers_.size(); ++i) data.push_back(memory[ids_[i]]);
+  for (float& number : numbers_) data.push_back(&number);
+  return plan_.Execute(device, ids_, data, workspace);
+}
+
+}  // namespace psgd::cudnn

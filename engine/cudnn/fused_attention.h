@@ -1,0 +1,53 @@
+// One pass of attention in one of cuDNN's kernels. From the forward to the backward pass goes one
+// number for each query, the logarithm of the sum of its exponentials (Dao et al., 2022), and no
+// matrix of queries by keys. A backward pass that repeats its bits has one as its workspace.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "engine/cudnn/attention_pattern.h"
+#include "engine/cudnn/engine_plan.h"
+
+namespace psgd::cudnn {
+
+// The memory of a pass beside its AttentionTensors.
+enum {
+  kLogSums = kAttentionTensors,  // N H T, fp32; forward makes it for backward
+  kResultSums,                   // N H T, fp32; scratch of backward
+  kAttentionBuffers
+};
+using AttentionMemory = std::array<void*, kAttentionBuffers>;
+
+struct AttentionProblem {
+  enum class Pass { kForward, kBackward };
+  Pass pass = Pass::kForward;
+  Type type = Type::kBfloat16;
+  Shape queries, keys, values;  // N H T D, N H S D, N H S E
+  std::array<bool, kAttentionTensors> places_first = {};
+  bool causal = false;  // REQUIRES: S = T
+  float scale = 1;
+  bool operator==(const AttentionProblem&) const = default;
+};
+
+// Not thread-safe.
+class FusedAttention {
+ public:
+  // UNIMPLEMENTED: cuDNN has no kernel for it that gives right results and repeats them to the bit.
+  // `plan_only`: it cannot run.
+  static absl::StatusOr<std::shared_ptr<FusedAttention>> Plan(const Device& device,
+                                                              const AttentionProblem& problem,
+                                                              bool plan_only);
+
+  size_t workspace_bytes() const { return plan_.workspace_bytes(); }
+  absl::Status Run(const Device& device, const AttentionMemory& memory, void* workspace);
+
+ private:
+  EnginePlan plan_;
+  std::vector<int64_t> ids_;    // of the buffers, then of the numbers
+  std::vector<float> numbers_;  // cuDNN reads them from the host's memory at each launch
+};
+
+}  // namespace psgd::cudnn
