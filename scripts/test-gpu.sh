@@ -312,6 +312,7 @@ piece_train() {
   check 5 "training: node.reduce host, one GPU twice" train gpu-run --gpu 0,0 --set node.reduce=host
   if ((gpus > 1)); then
     check 20 "training: node.reduce host, two GPUs" train gpu-run --gpu 0,1 --set node.reduce=host
+    check 20 "gradients that GPUs add up, against the host" conformance "GroupTest.*"
     check 20 "training: node.reduce nccl, two GPUs" train gpu-run --gpu 0,1 --set node.reduce=nccl
     check 20 "training: ps-run, a worker on each GPU" train gpu-run --gpu "0-$((gpus - 1))"
   else

@@ -51,6 +51,8 @@ absl::StatusOr<const Nccl*> Nccl::Load() {
   return &*loaded;
 }
 
+absl::Status Aborted() { return absl::AbortedError("another GPU of the group failed"); }
+
 class NcclPart : public GroupPart {
  public:
   NcclPart(const Nccl& nccl, ncclComm_t comm, const Device& device)
@@ -76,6 +78,7 @@ class NcclPart : public GroupPart {
   }
 
   absl::Status Begin(float share) override {
+    if (comm_ == nullptr) return Aborted();
     // `share` is not pinned, so the call reads it before it returns.
     return CheckCall(cudaMemcpyAsync(share_, &share, sizeof share, cudaMemcpyHostToDevice, stream_),
                      "cudaMemcpyAsync");
@@ -83,7 +86,7 @@ class NcclPart : public GroupPart {
 
   absl::Status Reduce(float* gradient, size_t count, bool mean) override {
     const ncclComm_t comm = comm_;
-    if (comm == nullptr) return absl::AbortedError("another GPU of the group failed");
+    if (comm == nullptr) return Aborted();
     return nccl_.Check(nccl_.reduce(gradient, gradient, count, ncclFloat, mean ? mean_ : sum_,
                                     /*root=*/0, comm, stream_),
                        "ncclReduce");

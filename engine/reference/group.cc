@@ -40,6 +40,7 @@ class Part : public GroupPart {
 
   absl::Status Begin(float share) override {
     const std::lock_guard lock(group_->mutex);
+    if (group_->aborted) return Aborted();
     group_->shares[index_] = share;
     return absl::OkStatus();
   }

@@ -90,6 +90,7 @@ class GroupPart {
  public:
   virtual ~GroupPart() = default;
   // Sets the weight of this part's gradients in the sums. Called before each run of the kernels.
+  // ABORTED: the group is useless.
   virtual absl::Status Begin(float share) = 0;
   // Launches a sum over the parts, each times its share, or their mean. The result is in
   // gradient[0, count) of the first part. All parts call it, in the same order. It may be recorded.

@@ -240,8 +240,8 @@ absl::StatusOr<bool> Network::Impl::RunKernels(Executor* executor, uint64_t step
     PSGD_RETURN_IF_ERROR(executor->Run({step, parameter_version, scale}, nullptr, nullptr));
     return true;
   }
-  absl::Status status;
-  if (group != nullptr) status = group->Begin(share);
+  // After an abort, not even a recorded step may run.
+  if (group != nullptr) PSGD_RETURN_IF_ERROR(group->Begin(share));
   const auto after = [&](int node) -> absl::Status {
     for (int i : finished_after[node]) PSGD_RETURN_IF_ERROR(Launched(i, on_gradient));
     return absl::OkStatus();
@@ -250,8 +250,8 @@ absl::StatusOr<bool> Network::Impl::RunKernels(Executor* executor, uint64_t step
     for (int i : first_read_by[node]) PSGD_RETURN_IF_ERROR(beside->bring(i));
     return absl::OkStatus();
   };
-  status.Update(executor->Run({step, parameter_version, scale},
-                              beside->bring ? Executor::Around(before) : nullptr, after));
+  absl::Status status = executor->Run({step, parameter_version, scale},
+                                      beside->bring ? Executor::Around(before) : nullptr, after);
   // The launched kernels run meanwhile.
   if (status.ok() && beside->next != nullptr && batch_memory->stages())
     status.Update(Stage(*beside->next));

@@ -18,6 +18,7 @@
 #include "engine/ops/rules.h"
 #include "engine/runtime/memory_report.h"
 #include "engine/runtime/plugin.h"
+#include "engine/runtime/replicas.h"
 #include "tests/fakes/emulated_cuda/settings.h"
 #include "tests/unit/engine/graph_runner.h"
 #include "tests/unit/engine/network_fixture.h"
@@ -224,6 +225,46 @@ TEST_F(EmulatedDeviceTest, AMarkIsPassedWhenItsReplayIsThere) {
       // The device's memory is the host's here.
       EXPECT_EQ(static_cast<const float*>(memory->data())[kFloats - 1], replay);
     }
+  }
+}
+
+// What a codec on the device takes when the mark of a gradient lets it.
+TEST_F(EmulatedDeviceTest, AMarkInAGroupIsPassedWhenTheSumIsThere) {
+  const Problem problem = MakeProblem({1, 16, 16, 4}, 4);
+  ModelConfig model = ZooModel("mlp");
+  for (const int width : {300, 200}) model.add_hidden(width);
+  std::vector<NetworkOptions> options(2, options_);
+  options[1].device = 1;
+  const auto make = [&](ReduceOn reduce) {
+    auto made = Replicas::Create(model, problem.shape, problem.batch, options, reduce).value();
+    for (int i = 0; i < made->spec().parameters_size(); ++i) {
+      FillInitial(made->spec().parameters(i), 1, i, 0, made->parameter(i));
+    }
+    return made;
+  };
+  const auto group = make(ReduceOn::kDevices), on_host = make(ReduceOn::kHost);
+  const auto parameters = static_cast<size_t>(group->spec().parameters_size());
+  std::vector<const float*> sums(parameters);
+  group->device_network()->KeepOnDevice(std::vector<bool>(parameters, true),
+                                        [&](int i, const DeviceGradient& gradient) {
+                                          sums[static_cast<size_t>(i)] = gradient.gradient;
+                                          return absl::OkStatus();
+                                        });
+  for (uint64_t step = 0; step < 6; ++step) {
+    for (Replicas* each : {group.get(), on_host.get()}) {
+      for (float& weight : each->parameter(0)) weight *= 1.25f;
+      each->InvalidateParameters();
+    }
+    ASSERT_TRUE(on_host->TrainStep(problem.step_batch(), step, nullptr).ok());
+    const auto check = [&](int i) {
+      const std::span<const float> expected = on_host->gradient(i);
+      for (size_t k = 0; k < expected.size(); ++k) {
+        // The device's memory is the host's here.
+        ASSERT_NEAR(sums[static_cast<size_t>(i)][k], expected[k], 1e-6) << i << ", step " << step;
+      }
+    };
+    const BesideStep beside = {.meanwhile = [] { return true; }};  // until the mark is passed
+    ASSERT_TRUE(group->TrainStep(problem.step_batch(), step, check, beside).ok());
   }
 }
 

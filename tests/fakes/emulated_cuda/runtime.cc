@@ -1,14 +1,15 @@
 #include "tests/fakes/emulated_cuda/runtime.h"
 
 #include <algorithm>
+#include <condition_variable>
 #include <cstdlib>
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include "tests/fakes/emulated_cuda/settings.h"
-#include "tests/fakes/queued_device/queues.h"
 
 struct CUstream_st {
   int index;
@@ -29,18 +30,24 @@ struct CUgraphExec_st {
 namespace psgd::emulated {
 namespace {
 
-constexpr int kDevices = 2;
 constexpr size_t kAlignment = 256;
 constexpr int kGarbage = 0xFF;  // NaN in every type
 constexpr size_t kMostGarbage = 1 << 20;
 
-// The state that all threads of the process share. All devices are alike.
+struct Memory {
+  size_t bytes;
+  std::optional<int> device;  // null: all devices can use it
+};
+
+// The state that all threads of the process share.
 struct Shared {
   std::mutex mutex;
+  std::condition_variable called;    // by Call or CallNow
   std::vector<queued::Asked> asked;  // no test reads it
   queued::Queues queues{0, /*seed=*/1, &asked};
+  std::map<int, int> device_of_stream;  // by index
   std::vector<int> free_streams;
-  std::map<void*, size_t> on_device, pinned;
+  std::map<void*, Memory> on_device, pinned;
   size_t used = 0;
   uint64_t launches = 0;
   double now = 0;  // the devices' time, in microseconds
@@ -61,11 +68,17 @@ cudaError_t Note(cudaError_t error) {
   return error;
 }
 
-bool Within(const std::map<void*, size_t>& memory, const void* at) {
+bool Within(const std::map<void*, Memory>& memory, const void* at) {
   auto after = memory.upper_bound(const_cast<void*>(at));
   if (after == memory.begin()) return false;
   --after;
-  return static_cast<const char*>(at) < static_cast<char*>(after->first) + after->second;
+  return static_cast<const char*>(at) < static_cast<char*>(after->first) + after->second.bytes;
+}
+
+// Repeats a wait of the host until it succeeds. Meanwhile other threads launch what it waits for.
+template <typename Wait>
+void Repeat(std::unique_lock<std::mutex>* lock, const Wait& wait) {
+  while (!wait()) All().called.wait(*lock);
 }
 
 // The error of calls that allocate or free memory or wait, if the thread is recording.
@@ -73,26 +86,32 @@ cudaError_t Forbidden() {
   return recordings > 0 ? Note(cudaErrorStreamCaptureUnsupported) : cudaSuccess;
 }
 
-cudaError_t Allocate(void** at, size_t bytes, std::map<void*, size_t>* memory) {
+cudaError_t Allocate(void** at, size_t bytes, std::optional<int> device,
+                     std::map<void*, Memory>* memory) {
   if (const cudaError_t error = Forbidden(); error != cudaSuccess) return error;
   std::lock_guard lock(All().mutex);
   if (bytes > GetSettings().memory - All().used) return Note(cudaErrorMemoryAllocation);
   *at = std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
   std::memset(*at, kGarbage, std::min(bytes, kMostGarbage));
-  (*memory)[*at] = bytes;
+  (*memory)[*at] = {bytes, device};
   All().used += bytes;
   return cudaSuccess;
 }
 
-cudaError_t Free(void* at, std::map<void*, size_t>* memory) {
+// Waits for the devices that can use the memory.
+cudaError_t Free(void* at, std::map<void*, Memory>* memory) {
   if (at == nullptr) return cudaSuccess;
   if (const cudaError_t error = Forbidden(); error != cudaSuccess) return error;
-  std::lock_guard lock(All().mutex);
-  All().queues.WaitForAll();
-  All().asked.clear();
+  std::unique_lock lock(All().mutex);
   const auto found = memory->find(at);
   if (found == memory->end()) return Note(cudaErrorInvalidValue);
-  All().used -= found->second;
+  Repeat(&lock, [device = found->second.device] {
+    return std::ranges::all_of(All().device_of_stream, [&](const auto& stream) {
+      return (device && stream.second != *device) || All().queues.Wait(stream.first);
+    });
+  });
+  All().asked.clear();
+  All().used -= found->second.bytes;
   memory->erase(found);
   std::free(at);
   return cudaSuccess;
@@ -123,12 +142,31 @@ Settings& GetSettings() {
 }
 
 int CurrentDevice() { return current_device; }
+int DeviceOf(cudaStream_t stream) { return stream->device; }
 bool Recording() { return recordings > 0; }
 void Spend(double microseconds) { All().now += microseconds; }
 
 void Put(cudaStream_t stream, std::function<void()> work) {
   std::lock_guard lock(All().mutex);
   All().queues.Put(stream->index, queued::Asked::kLaunch, std::move(work));
+}
+
+void Call(cudaStream_t stream, const std::function<void()>& call) {
+  std::lock_guard lock(All().mutex);
+  All().queues.Call(stream->index, [=] {
+    call();
+    All().called.notify_all();
+  });
+}
+
+void CallNow(const std::function<void()>& call) {
+  std::lock_guard lock(All().mutex);
+  call();
+  All().called.notify_all();
+}
+
+void Meet(cudaStream_t stream, const std::shared_ptr<queued::Meeting>& meeting, size_t member) {
+  All().queues.Meet(stream->index, meeting, member);
 }
 
 void Launch(cudaStream_t stream, const Three& blocks, const Three& threads,
@@ -198,10 +236,10 @@ const char* cudaGetErrorString(cudaError_t error) {
 }
 
 cudaError_t cudaMalloc(void** at, size_t bytes) {
-  return psgd::emulated::Allocate(at, bytes, &All().on_device);
+  return psgd::emulated::Allocate(at, bytes, psgd::emulated::current_device, &All().on_device);
 }
 cudaError_t cudaHostAlloc(void** at, size_t bytes, unsigned) {
-  return psgd::emulated::Allocate(at, bytes, &All().pinned);
+  return psgd::emulated::Allocate(at, bytes, std::nullopt, &All().pinned);
 }
 cudaError_t cudaFree(void* at) { return psgd::emulated::Free(at, &All().on_device); }
 cudaError_t cudaFreeHost(void* at) { return psgd::emulated::Free(at, &All().pinned); }
@@ -248,19 +286,21 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
   if (All().free_streams.empty()) All().free_streams.push_back(All().queues.AddStream());
   *stream = new CUstream_st{All().free_streams.back(), psgd::emulated::current_device};
   All().free_streams.pop_back();
+  All().device_of_stream[(*stream)->index] = (*stream)->device;
   return cudaSuccess;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
-  std::lock_guard lock(All().mutex);
-  All().queues.Wait(stream->index);
+  std::unique_lock lock(All().mutex);
+  psgd::emulated::Repeat(&lock, [&] { return All().queues.Wait(stream->index); });
+  All().device_of_stream.erase(stream->index);
   All().free_streams.push_back(stream->index);
   delete stream;
   return cudaSuccess;
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   if (const cudaError_t error = Forbidden(); error != cudaSuccess) return error;
-  std::lock_guard lock(All().mutex);
-  All().queues.Wait(stream->index);
+  std::unique_lock lock(All().mutex);
+  psgd::emulated::Repeat(&lock, [&] { return All().queues.Wait(stream->index); });
   return cudaSuccess;
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
@@ -289,8 +329,8 @@ cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, uns
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   if (const cudaError_t error = Forbidden(); error != cudaSuccess) return error;
-  std::lock_guard lock(All().mutex);
-  All().queues.Wait(*event->event);
+  std::unique_lock lock(All().mutex);
+  psgd::emulated::Repeat(&lock, [&] { return All().queues.Wait(*event->event); });
   return cudaSuccess;
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "common/philox.h"
@@ -17,6 +18,8 @@
 namespace psgd::queued {
 
 using Work = std::function<void()>;
+// Work that may come too early: then it returns false, and the stream tries it again later.
+using Attempt = std::function<bool()>;
 // The recorded work, which a replay puts on the streams again.
 using Tape = std::vector<Work>;
 // How many pieces of work of each stream a recording has.
@@ -41,6 +44,22 @@ struct Event : std::enable_shared_from_this<Event> {
   Counts before;                      // the recorded work that it waits for
 };
 
+// A place where streams wait for each other.
+struct Meeting {
+  struct Member : Event::Pass {
+    Member() : Pass{kAbsent} {}
+    bool leaves = false;  // it waits no longer, and the others wait in vain
+  };
+  static constexpr int kAbsent = -1;  // the stream of a member whose Meet is not called yet
+
+  explicit Meeting(size_t members) : members(members) {}
+
+  std::vector<Member> members;
+  Work work;  // runs once all members are there
+  bool over = false;
+};
+
+// The host's waits return false if all that is left waits for a meeting that lacks a call of Meet.
 class Queues {
  public:
   // `asked`: the trace to append the host's calls to.
@@ -95,7 +114,23 @@ class Queues {
       return;
     }
     asked_->push_back({kind, stream, 0});
-    Add(stream, std::move(work));
+    AddWork(stream, std::move(work));
+  }
+  // Calls it now or, if the stream is recorded, in each replay.
+  void Call(int stream, const Work& call) {
+    std::lock_guard lock(mutex_);
+    if (Keep(stream, call)) {
+      ++recordings_.at(stream)->made[stream];
+    } else {
+      call();
+    }
+  }
+  // Later work on `stream` runs after the meeting. REQUIRES: the stream is not recorded.
+  void Meet(int stream, const std::shared_ptr<Meeting>& meeting, size_t member) {
+    std::lock_guard lock(mutex_);
+    asked_->push_back({Asked::kLaunch, stream, 0});
+    meeting->members[member].stream = stream;
+    Add(stream, [=, this] { return Attend(*meeting, member); });
   }
   // `external`: in a recording, the event is for waits outside of the recording.
   void Set(int stream, const std::shared_ptr<Event>& event, bool external = false) {
@@ -111,7 +146,7 @@ class Queues {
     if (event->number == 0) event->number = ++events_;
     asked_->push_back({Asked::kSetEvent, stream, event->number});
     event->latest = std::make_shared<Event::Pass>(stream);
-    Add(stream, [pass = event->latest] { pass->done = true; });
+    AddWork(stream, [pass = event->latest] { pass->done = true; });
   }
   // Later work on `stream` runs after the event.
   void Await(int stream, const std::shared_ptr<Event>& event) {
@@ -126,7 +161,7 @@ class Queues {
     }
     if (Keep(stream, [=, this] { Await(stream, event); })) return;
     asked_->push_back({Asked::kAwaitEvent, stream, event->number});
-    Add(stream, [pass = event->latest, this] { RunUntil(pass.get()); });
+    Add(stream, [pass = event->latest, this] { return RunUntil(pass.get()); });
   }
   // The host polls, and the device goes on.
   bool Passed(const Event& event) {
@@ -138,35 +173,46 @@ class Queues {
     return pass->done;
   }
   // The host waits for the event.
-  void Wait(const Event& event) {
+  bool Wait(const Event& event) {
     std::lock_guard lock(mutex_);
     const std::shared_ptr<Event::Pass> pass = event.latest;
     asked_->push_back({Asked::kWaitForEvent, pass == nullptr ? 0 : pass->stream, event.number});
-    RunUntil(pass.get());
+    return RunUntil(pass.get());
   }
-  void Wait(int stream) {
+  bool Wait(int stream) {
     std::lock_guard lock(mutex_);
     asked_->push_back({Asked::kWaitForStream, stream, 0});
-    Finish(stream);
+    return Finish(stream);
   }
-  void WaitForAll() {
+  bool WaitForAll() {
     std::lock_guard lock(mutex_);
     asked_->push_back({Asked::kWaitForAll, 0, 0});
-    for (int stream = 0; stream < static_cast<int>(Count()); ++stream) Finish(stream);
+    bool all = true;
+    for (int stream = 0; stream < static_cast<int>(Count()); ++stream) all = Finish(stream) && all;
+    return all;
   }
 
  private:
-  void Add(int stream, Work work) {
-    streams_[stream].push_back(std::move(work));
+  void Add(int stream, Attempt attempt) {
+    streams_[stream].push_back(std::move(attempt));
     BeQuick(4);
+  }
+  void AddWork(int stream, Work work) {
+    Add(stream, [work = std::move(work)] {
+      work();
+      return true;
+    });
   }
   // Once in `times` calls the device runs some work early.
   void BeQuick(uint32_t times) {
     if (Count() <= slow_ || chance_.NextBelow(times) > 0) return;
     Run(static_cast<int>(slow_ + chance_.NextBelow(Count() - slow_)));
   }
-  void Finish(int stream) {
-    while (!streams_[stream].empty()) RunOne(stream);
+  bool Finish(int stream) {
+    while (!streams_[stream].empty()) {
+      if (!RunOne(stream)) return false;
+    }
+    return true;
   }
   uint32_t Count() const { return static_cast<uint32_t>(streams_.size()); }
   bool Keep(int stream, Work again) {
@@ -175,18 +221,34 @@ class Queues {
     found->second->tape.push_back(std::move(again));
     return true;
   }
-  void RunOne(int stream) {
-    const Work work = std::move(streams_[stream].front());
+  bool RunOne(int stream) {
+    Attempt attempt = std::move(streams_[stream].front());
     streams_[stream].pop_front();
-    work();
+    if (attempt()) return true;
+    streams_[stream].push_front(std::move(attempt));
+    return false;
   }
-  void RunUntil(const Event::Pass* pass) {
-    while (pass != nullptr && !pass->done) RunOne(pass->stream);
+  bool RunUntil(const Event::Pass* pass) {
+    while (pass != nullptr && !pass->done) {
+      if (!RunOne(pass->stream) && !pass->done) return false;
+    }
+    return true;
+  }
+  // Runs the other members' streams until they are there, too.
+  bool Attend(Meeting& meeting, size_t member) {
+    meeting.members[member].done = true;
+    for (const Meeting::Member& other : meeting.members) {
+      if (meeting.over || meeting.members[member].leaves) return true;
+      if (other.stream == Meeting::kAbsent || other.leaves || !RunUntil(&other)) return false;
+    }
+    // The streams that ran meanwhile may have ended it.
+    if (!std::exchange(meeting.over, true)) meeting.work();
+    return true;
   }
   // Runs a few pieces of the stream's work.
   void Run(int stream) {
     for (uint32_t left = chance_.NextBelow(8); left > 0 && !streams_[stream].empty(); --left) {
-      RunOne(stream);
+      if (!RunOne(stream)) return;
     }
   }
 
@@ -194,7 +256,7 @@ class Queues {
   // are launched before them.
   const uint32_t slow_;
   std::recursive_mutex mutex_;  // recursive, because work also puts work and waits
-  std::vector<std::deque<Work>> streams_;
+  std::vector<std::deque<Attempt>> streams_;
   std::vector<Asked>* const asked_;
   uint64_t events_ = 0;
   RandomStream chance_;

@@ -48,5 +48,37 @@ TEST_F(QueuesTest, ARecordingWaitsOnlyForItsOwnEvents) {
   queues_.EndRecording(0);
 }
 
+TEST_F(QueuesTest, StreamsMeetWhenTheLastIsThere) {
+  const auto meeting = std::make_shared<Meeting>(3);
+  bool before = false, after = false;
+  int met = 0;
+  meeting->work = [&] { met += before && !after; };
+  queues_.Meet(0, meeting, 0);
+  queues_.Put(0, Asked::kLaunch, [&] { after = true; });
+  queues_.Meet(2, meeting, 2);
+  for (int stream = 0; stream < 3; ++stream) EXPECT_EQ(queues_.Wait(stream), stream == 1);
+  queues_.Put(1, Asked::kLaunch, [&] { before = true; });
+  EXPECT_FALSE(queues_.WaitForAll());
+  EXPECT_FALSE(after);
+  queues_.Meet(1, meeting, 1);
+  EXPECT_TRUE(queues_.Wait(0));
+  EXPECT_TRUE(after);
+  EXPECT_TRUE(queues_.WaitForAll());
+  EXPECT_EQ(met, 1);
+}
+
+TEST_F(QueuesTest, AMemberThatLeavesWaitsNoLonger) {
+  const auto meeting = std::make_shared<Meeting>(2);
+  meeting->work = [] { FAIL() << "a member has left"; };
+  queues_.Meet(0, meeting, 0);
+  EXPECT_FALSE(queues_.Wait(0));
+  meeting->members[0].leaves = true;
+  EXPECT_TRUE(queues_.Wait(0));
+  queues_.Meet(1, meeting, 1);
+  EXPECT_FALSE(queues_.Wait(1));
+  meeting->members[1].leaves = true;
+  EXPECT_TRUE(queues_.Wait(1));
+}
+
 }  // namespace
 }  // namespace psgd::queued
