@@ -129,7 +129,7 @@ class CudnnBackend : public Backend {
   }
   absl::StatusOr<std::vector<std::unique_ptr<GroupPart>>> MakeGroup(
       std::span<Backend* const> members) override {
-    std::vector<const cudnn::Device*> devices;
+    std::vector<cudnn::Device*> devices;
     for (Backend* member : members) {
       devices.push_back(static_cast<CudnnBackend*>(member)->device_.get());
     }

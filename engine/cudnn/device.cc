@@ -108,6 +108,7 @@ absl::StatusOr<std::unique_ptr<Device>> Device::Open(int index) {
   PSGD_CUDA(cudaDriverGetVersion(&device->driver_));
   PSGD_CUDA(cudaStreamCreateWithFlags(&device->stream_, cudaStreamNonBlocking));
   PSGD_CUDA(cudaStreamCreateWithFlags(&device->copies_, cudaStreamNonBlocking));
+  device->gradients_ = device->stream_;
   PSGD_CUDA(cudnnCreate(&device->dnn_));
   PSGD_CUDA(cudnnSetStream(device->dnn_, device->stream_));
   PSGD_CUDA(cublasCreate(&device->blas_));
@@ -180,7 +181,7 @@ absl::StatusOr<std::unique_ptr<Copy>> Device::StartDownload(const void* device, 
                                                             size_t bytes) const {
   PSGD_ASSIGN_OR_RETURN(const SharedEvent event, MakeEvent(cudaEventBlockingSync));
   const auto start = [=, this]() -> absl::Status {
-    PSGD_RETURN_IF_ERROR(Order(stream_, copies_));
+    PSGD_RETURN_IF_ERROR(Order(gradients_, copies_));
     PSGD_CUDA(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, copies_));
     return CheckCall(cudaEventRecord(event.get(), copies_), "cudaEventRecord");
   };
@@ -191,7 +192,7 @@ absl::StatusOr<std::unique_ptr<Copy>> Device::StartDownload(const void* device, 
 absl::StatusOr<std::unique_ptr<Mark>> Device::SetMark() const {
   PSGD_ASSIGN_OR_RETURN(const SharedEvent event, MakeEvent(cudaEventDefault));
   const auto set = [=, this] {
-    return CheckCall(cudaEventRecord(event.get(), stream_), "cudaEventRecord");
+    return CheckCall(cudaEventRecord(event.get(), gradients_), "cudaEventRecord");
   };
   // Others wait for marks on the device, and their work should begin at once.
   PSGD_RETURN_IF_ERROR(MakeCall(set, RecordedStep::kLeastWeight));

@@ -47,20 +47,23 @@ class Device {
   // Zeroed memory. Host memory is pinned, so that copies run beside kernels.
   absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(size_t bytes) const;
   absl::StatusOr<std::unique_ptr<DeviceMemory>> AllocateHost(size_t bytes) const;
-  // Copies on the stream for copies, after all kernels launched before.
+  // Where gradients become final: on `stream`, or on another that adds them up. Downloads and marks
+  // come after the work on it.
+  void set_gradients(cudaStream_t gradients) { gradients_ = gradients; }
+  // Copies on the stream for copies.
   absl::StatusOr<std::unique_ptr<Copy>> StartDownload(const void* device, void* host,
                                                       size_t bytes) const;
   absl::StatusOr<std::unique_ptr<Mark>> SetMark() const;
   // Records the launches of `work`; see Backend.
   absl::StatusOr<std::unique_ptr<Recording>> Record(const std::function<absl::Status()>& work);
-
- private:
-  explicit Device(int index) : index_(index) {}
   // Later work on `after` waits for the present work on `first`.
   absl::Status Order(cudaStream_t first, cudaStream_t after) const;
   // Makes the call behind the present launches. While a step is recorded, its replays make the
-  // call.
+  // call; see RecordedStep::Between.
   absl::Status MakeCall(std::function<absl::Status()> call, size_t weight) const;
+
+ private:
+  explicit Device(int index) : index_(index) {}
 
   const int index_;
   std::string model_;
@@ -68,6 +71,7 @@ class Device {
   int driver_ = 0;
   cudaStream_t stream_ = nullptr;
   cudaStream_t copies_ = nullptr;
+  cudaStream_t gradients_ = nullptr;
   cudnnHandle_t dnn_ = nullptr;
   cublasHandle_t blas_ = nullptr;
   cudaEvent_t order_ = nullptr;

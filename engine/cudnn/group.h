@@ -1,4 +1,11 @@
-// NCCL adds up gradients of a node's GPUs, on the streams that make them.
+// NCCL adds up gradients of a node's GPUs, beside the backward pass. Each part has a stream for the
+// sums. When the kernels of a bucket of gradients are launched, that stream waits for them, by an
+// event, and then makes all sums of the bucket, which NCCL launches as one. The first part's copies
+// to the host and marks follow on the same stream, so each waits for its own bucket and none for
+// the kernels of the next. At the end of a step the stream of the kernels waits for the sums,
+// because the next step's kernels overwrite gradients. A recorded step calls NCCL between its
+// graphs (recorded_step.h): in a graph the sums would have to end where the graph does, and kernels
+// would wait for them there.
 #pragma once
 
 #include <memory>
@@ -12,7 +19,6 @@ namespace psgd::cudnn {
 
 // Makes a part for each device, in their order. NCCL is loaded only here, so other runs do not need
 // it. An error if NCCL is missing or a device is named twice.
-absl::StatusOr<std::vector<std::unique_ptr<GroupPart>>> MakeGroup(
-    std::span<const Device* const> devices);
+absl::StatusOr<std::vector<std::unique_ptr<GroupPart>>> MakeGroup(std::span<Device* const> devices);
 
 }  // namespace psgd::cudnn

@@ -9,7 +9,9 @@ namespace psgd::cudnn {
 RecordedStep::~RecordedStep() {
   cudaSetDevice(device_);
   cudaStreamSynchronize(stream_);
-  for (const Piece& piece : pieces_) cudaGraphExecDestroy(piece.graph);
+  for (const Piece& piece : pieces_) {
+    if (piece.graph != nullptr) cudaGraphExecDestroy(piece.graph);
+  }
 }
 
 absl::Status RecordedStep::Begin() {
@@ -38,8 +40,12 @@ absl::Status RecordedStep::Cut() {
   recording_ = false;
   cudaGraph_t graph = nullptr;
   absl::Status status = CheckCall(cudaStreamEndCapture(stream_, &graph), "cudaStreamEndCapture");
-  cudaGraphExec_t made = nullptr;
+  size_t launches = 0;
   if (status.ok()) {
+    status = CheckCall(cudaGraphGetNodes(graph, nullptr, &launches), "cudaGraphGetNodes");
+  }
+  cudaGraphExec_t made = nullptr;
+  if (status.ok() && launches > 0) {
     status = CheckCall(cudaGraphInstantiate(&made, graph, 0), "cudaGraphInstantiate");
   }
   if (graph != nullptr) cudaGraphDestroy(graph);
@@ -52,7 +58,7 @@ absl::Status RecordedStep::Cut() {
 absl::Status RecordedStep::Replay() {
   const Range range("recorded step");
   for (const Piece& piece : pieces_) {
-    PSGD_CUDA(cudaGraphLaunch(piece.graph, stream_));
+    if (piece.graph != nullptr) PSGD_CUDA(cudaGraphLaunch(piece.graph, stream_));
     for (const auto& call : piece.calls) PSGD_RETURN_IF_ERROR(call());
   }
   return absl::OkStatus();

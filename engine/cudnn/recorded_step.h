@@ -37,7 +37,7 @@ class RecordedStep : public Recording {
 
  private:
   struct Piece {
-    cudaGraphExec_t graph;
+    cudaGraphExec_t graph;                             // null: nothing was launched
     std::vector<std::function<absl::Status()>> calls;  // after the graph
   };
   // Ends the graph that is being recorded, and makes a piece of it.

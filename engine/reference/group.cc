@@ -8,27 +8,28 @@ namespace psgd::reference {
 namespace {
 
 struct Group {
-  explicit Group(size_t parts) : gradients(parts), shares(parts, 1.0f) {}
+  explicit Group(size_t parts) : buckets(parts), shares(parts, 1.0f) {}
 
-  void AddUp(size_t count, bool mean);
+  void AddUp(size_t gradient);
 
   std::mutex mutex;
   std::condition_variable changed;
-  std::vector<float*> gradients;  // by part: its gradient in the present sum
+  std::vector<std::span<const GroupGradient>> buckets;  // by part: its present gradients
   std::vector<float> shares;
   size_t arrived = 0;
   uint64_t sums = 0;
   bool aborted = false;
 };
 
-void Group::AddUp(size_t count, bool mean) {
-  const auto parts = static_cast<float>(gradients.size());
-  for (size_t i = 0; i < count; ++i) {
+void Group::AddUp(size_t gradient) {
+  const GroupGradient& sums = buckets[0][gradient];
+  const auto parts = static_cast<float>(buckets.size());
+  for (size_t i = 0; i < sums.count; ++i) {
     float sum = 0;
-    for (size_t p = 0; p < gradients.size(); ++p) {
-      sum += (mean ? 1 / parts : shares[p]) * gradients[p][i];
+    for (size_t p = 0; p < buckets.size(); ++p) {
+      sum += (sums.mean ? 1 / parts : shares[p]) * buckets[p][gradient].data[i];
     }
-    gradients[0][i] = sum;
+    sums.data[i] = sum;
   }
 }
 
@@ -45,13 +46,13 @@ class Part : public GroupPart {
     return absl::OkStatus();
   }
 
-  absl::Status Reduce(float* gradient, size_t count, bool mean) override {
+  absl::Status Reduce(std::span<const GroupGradient> bucket) override {
     std::unique_lock lock(group_->mutex);
     if (group_->aborted) return Aborted();
-    group_->gradients[index_] = gradient;
+    group_->buckets[index_] = bucket;
     const uint64_t sum = group_->sums;
-    if (++group_->arrived == group_->gradients.size()) {
-      group_->AddUp(count, mean);
+    if (++group_->arrived == group_->buckets.size()) {
+      for (size_t i = 0; i < bucket.size(); ++i) group_->AddUp(i);
       group_->arrived = 0;
       ++group_->sums;
       group_->changed.notify_all();
@@ -60,6 +61,8 @@ class Part : public GroupPart {
     if (group_->sums != sum) return absl::OkStatus();
     return Aborted();
   }
+
+  absl::Status End() override { return absl::OkStatus(); }
 
   void Abort() override {
     const std::lock_guard lock(group_->mutex);

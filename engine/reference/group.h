@@ -1,4 +1,4 @@
-// A group that adds up gradients in plain loops. Its parts wait for each other at every gradient.
+// A group that adds up gradients in plain loops. Its parts wait for each other at every bucket.
 #pragma once
 
 #include <memory>

@@ -84,6 +84,13 @@ class Mark {
   virtual void* event() const = 0;
 };
 
+// A gradient that the parts of a group add up.
+struct GroupGradient {
+  float* data = nullptr;
+  size_t count = 0;
+  bool mean = false;  // the parts count alike; else each counts by its share
+};
+
 // One backend's part in a group of backends whose devices add up gradients. Only the backend's
 // thread may call it, except for Abort.
 class GroupPart {
@@ -92,9 +99,13 @@ class GroupPart {
   // Sets the weight of this part's gradients in the sums. Called before each run of the kernels.
   // ABORTED: the group is useless.
   virtual absl::Status Begin(float share) = 0;
-  // Launches a sum over the parts, each times its share, or their mean. The result is in
-  // gradient[0, count) of the first part. All parts call it, in the same order. It may be recorded.
-  virtual absl::Status Reduce(float* gradient, size_t count, bool mean) = 0;
+  // Launches the sums of some gradients over the parts, behind all earlier launches. Kernels
+  // launched later need not wait for the sums. StartDownload and SetMark come after the sums, and
+  // need not wait for these kernels. The sums are in the first part's gradients. All parts call it,
+  // in the same order. It may be recorded.
+  virtual absl::Status Reduce(std::span<const GroupGradient> bucket) = 0;
+  // Kernels launched later run after the sums. Called after each run of the kernels.
+  virtual absl::Status End() = 0;
   // Ends the waits for parts that failed. Afterwards the group is useless. Thread-safe.
   virtual void Abort() = 0;
 };
@@ -170,7 +181,7 @@ class Backend {
   virtual absl::StatusOr<std::unique_ptr<Recording>> Record(
       const std::function<absl::Status()>& work) = 0;
   // Makes a part for each of `members`. REQUIRES: members are backends of this kind, the first is
-  // this one, and the parts outlive the members' recordings.
+  // this one, and the parts outlive the members' runs of kernels.
   virtual absl::StatusOr<std::vector<std::unique_ptr<GroupPart>>> MakeGroup(
       std::span<Backend* const> members) = 0;
   // kFp16: whether a parameter's gradient has not been finite since the last BeginRun.

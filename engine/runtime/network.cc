@@ -40,6 +40,24 @@ std::vector<std::vector<int>> FinishedAfter(const Graph& graph) {
   return finished;
 }
 
+// Bytes of gradients that a group adds up together: enough that a launch costs little, and few
+// enough that the sums begin long before the last gradient is made.
+constexpr size_t kBucketBytes = 25 << 20;
+
+// For each parameter whose gradient completes a bucket: the end of the bucket's parameters, which
+// begin there. For others: 0.
+std::vector<int> EndsOfBuckets(const ParameterMemory& parameters, int count) {
+  std::vector<int> ends(static_cast<size_t>(count));
+  size_t bytes = 0;
+  for (int i = count - 1, end = count; i >= 0; --i) {
+    bytes += parameters.gradient(i).size_bytes();
+    if (i > 0 && bytes < kBucketBytes) continue;
+    ends[i] = std::exchange(end, i);
+    bytes = 0;
+  }
+  return ends;
+}
+
 // For each node, the parameters that no node before it reads.
 std::vector<std::vector<int>> FirstReadBy(const Graph& graph) {
   std::vector<int> parameter_of(graph.tensors.size(), -1);
@@ -77,7 +95,8 @@ struct Network::Impl {
   std::optional<LossScale> loss_scale;  // fp16 only
   GroupPart* group = nullptr;           // null: the network is in no group
   bool first_in_group = false;
-  float share = 1;  // weight in the group's sums
+  std::vector<int> bucket_ends;  // by parameter, if in a group
+  float share = 1;               // weight in the group's sums
 
   absl::Status Prepare();
   absl::Status CheckBatch(const StepBatch& given) const;
@@ -89,7 +108,7 @@ struct Network::Impl {
   using ResultValues = std::array<double, 3>;
   absl::StatusOr<ResultValues> ReadResult();
   absl::StatusOr<bool> Overflowed();
-  // Called once the kernels that make gradient i are launched.
+  // Called once the kernels that make gradient i are launched, from the last to the first.
   absl::Status Launched(int i, const std::function<void(int)>& on_gradient);
   // Runs the kernels once. False: gradients overflowed, so the kernels must run again.
   absl::StatusOr<bool> RunKernels(Executor* executor, uint64_t step,
@@ -222,14 +241,19 @@ absl::StatusOr<Network::Impl::ResultValues> Network::Impl::ReadResult() {
 }
 
 absl::Status Network::Impl::Launched(int i, const std::function<void(int)>& on_gradient) {
-  if (group != nullptr) {
-    const std::span<const float> gradient = parameters->gradient(i);
-    const bool statistic = spec.parameters(i).role() == ParameterSpec::STATISTIC;
-    PSGD_RETURN_IF_ERROR(group->Reduce(static_cast<float*>(parameters->device_gradient(i)),
-                                       gradient.size(), statistic));
-    if (!first_in_group) return absl::OkStatus();
+  if (group == nullptr) return parameters->Launched(i, on_gradient);
+  std::vector<GroupGradient> bucket;
+  for (int of = bucket_ends[i] - 1; of >= i; --of) {
+    bucket.push_back({.data = static_cast<float*>(parameters->device_gradient(of)),
+                      .count = parameters->gradient(of).size(),
+                      .mean = spec.parameters(of).role() == ParameterSpec::STATISTIC});
   }
-  return parameters->Launched(i, on_gradient);
+  if (bucket.empty()) return absl::OkStatus();
+  PSGD_RETURN_IF_ERROR(group->Reduce(bucket));
+  for (int of = bucket_ends[i] - 1; of >= i && first_in_group; --of) {
+    PSGD_RETURN_IF_ERROR(parameters->Launched(of, on_gradient));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<bool> Network::Impl::RunKernels(Executor* executor, uint64_t step,
@@ -252,6 +276,7 @@ absl::StatusOr<bool> Network::Impl::RunKernels(Executor* executor, uint64_t step
   };
   absl::Status status = executor->Run({step, parameter_version, scale},
                                       beside->bring ? Executor::Around(before) : nullptr, after);
+  if (status.ok() && group != nullptr) status.Update(group->End());
   // The launched kernels run meanwhile.
   if (status.ok() && beside->next != nullptr && batch_memory->stages())
     status.Update(Stage(*beside->next));
@@ -357,8 +382,10 @@ absl::StatusOr<std::vector<std::unique_ptr<GroupPart>>> Network::MakeGroup(
   }
   PSGD_ASSIGN_OR_RETURN(auto parts, members[0]->MakeGroup(members));
   for (size_t i = 0; i < networks.size(); ++i) {
-    networks[i]->impl_->group = parts[i].get();
-    networks[i]->impl_->first_in_group = i == 0;
+    Impl& impl = *networks[i]->impl_;
+    impl.group = parts[i].get();
+    impl.first_in_group = i == 0;
+    impl.bucket_ends = EndsOfBuckets(*impl.parameters, impl.spec.parameters_size());
   }
   return parts;
 }
