@@ -10,9 +10,9 @@
 
 namespace psgd::emulated {
 
-// An engine of the emulated cuDNN. As cuDNN, it takes aligned memory, and in backward passes in
-// fp32 no channels-last tensors with groups or dilations. It refuses depthwise ones in every
-// layout, which cuDNN may do.
+// An engine of the emulated cuDNN. As cuDNN, it takes aligned memory. So that tests see transposes
+// and psgd's own kernel, it refuses, in backward passes in fp32, channels-last tensors with groups
+// or dilations, and depthwise ones in every layout. (planned_test.cc says what cuDNN refuses.)
 struct Engine {
   std::optional<cudnnBackendNumericalNote_t> note = {};
   bool plans = true;  // false: it fails to make a plan
