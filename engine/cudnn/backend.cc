@@ -1,5 +1,6 @@
 #include <variant>
 
+#include "absl/strings/str_cat.h"
 #include "engine/cudnn/attention.h"
 #include "engine/cudnn/chain.h"
 #include "engine/cudnn/feed.h"
@@ -161,6 +162,11 @@ class CudnnBackend : public Backend {
 
 absl::StatusOr<std::unique_ptr<Backend>> Make(const BackendOptions& options) {
   PSGD_ASSIGN_OR_RETURN(auto device, cudnn::Device::Open(options.device));
+  // cuDNN has few engines for it there, so nearly all convolutions would run on our slow kernel.
+  if (options.precision == Precision::kBf16 && device->capability() < 80) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(device->model(), " has no bf16 products: use --precision fp16"));
+  }
   return std::make_unique<CudnnBackend>(options, std::move(device));
 }
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/loaded_library.h"
 
 namespace psgd::cudnn {
 namespace {
@@ -109,6 +110,8 @@ absl::StatusOr<std::unique_ptr<Device>> Device::Open(int index) {
   PSGD_CUDA(cudaStreamCreateWithFlags(&device->stream_, cudaStreamNonBlocking));
   PSGD_CUDA(cudaStreamCreateWithFlags(&device->copies_, cudaStreamNonBlocking));
   device->gradients_ = device->stream_;
+  // cuDNN loads this compiler each time that it looks for engines, unless it is loaded.
+  LoadedLibrary::Load(absl::StrCat("libnvrtc.so.", CUDART_VERSION / 1000), "").IgnoreError();
   PSGD_CUDA(cudnnCreate(&device->dnn_));
   PSGD_CUDA(cudnnSetStream(device->dnn_, device->stream_));
   PSGD_CUDA(cublasCreate(&device->blas_));

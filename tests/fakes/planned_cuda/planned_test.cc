@@ -26,7 +26,7 @@ namespace {
 
 using planned::Planned;
 using testing::CaseBuilder;
-using ::testing::Contains;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::OpCase;
 using testing::ZooModel;
@@ -77,11 +77,11 @@ class PlannedTest : public ::testing::TestWithParam<int> {
 
   // Plans the graph. Passes what the engine asked of cuDNN to `check` while the plans live.
   template <typename Check>
-  void Plan(const Graph& graph, const std::string& precision, Check check) {
+  void Plan(const Graph& graph, const std::string& precision, Check check, bool plan_only = true) {
     planned_->graphs.clear();
     const auto backend =
         LoadBackend("cudnn", PSGD_PLANNED_DIR,
-                    {.precision = PrecisionNamed(precision).value(), .plan_only = true});
+                    {.precision = PrecisionNamed(precision).value(), .plan_only = plan_only});
     ASSERT_TRUE(backend.ok()) << backend.status();
     const auto executor = Executor::Create(graph, backend->get());
     ASSERT_TRUE(executor.ok()) << executor.status();
@@ -199,32 +199,42 @@ TEST_P(PlannedTest, ConvolutionsNeedNoTransposesAndNoKernelsOfOurs) {
 class OldDeviceTest : public PlannedTest {};
 
 TEST_P(OldDeviceTest, HasNoBf16) {
-  const auto train = BuildTrainingGraph(ZooModel("lenet5"), {1, 28, 28, 10}, 128);
-  ASSERT_TRUE(train.ok()) << train.status();
-  const Convolutions found = PlanConvolutions(train->graph, "bf16");
-  EXPECT_THAT(found.direct, Contains("conv2"));
-  EXPECT_GT(found.direct.size(), found.channels_last + found.transposed.size());
+  const auto backend =
+      LoadBackend("cudnn", PSGD_PLANNED_DIR, {.precision = Precision::kBf16, .plan_only = true});
+  EXPECT_THAT(backend.status().ToString(), HasSubstr("use --precision fp16"));
 }
 
-TEST_P(PlannedTest, TransformersArePlanned) {
-  for (const std::string name : {"gpt", "transformer"}) {
-    if (name == "transformer" && GetParam() != 90) continue;  // saves time
-    ModelConfig model = ZooModel(name);
-    model.set_layers(1);
-    model.set_width(512);
-    model.set_heads(8);
-    SampleShape shape = {.classes = 1000, .length = 1025, .vocabulary = 1000};
-    if (name == "transformer") shape.source = 512;
+// cuDNN has kernels for attention in 16 bits, and compiles them.
+TEST_P(PlannedTest, AttentionIsOneKernelAPass) {
+  ModelConfig model = ZooModel("gpt");
+  model.set_layers(2);
+  model.set_width(512);
+  model.set_heads(8);
+  const auto count = [&](const Graph& graph, const std::string& precision) {
+    int planned = 0;
+    Plan(
+        graph, precision,
+        [&](const std::vector<planned::Graph>& asked) {
+          for (const planned::Graph& of : asked) planned += of.plans > 0;
+          if (GetParam() < 80) return;
+          EXPECT_EQ(static_cast<size_t>(planned), asked.size());  // nothing was refused
+        },
+        /*plan_only=*/false);
+    return planned;
+  };
+  for (const int length : {1024, 100}) {
+    const SampleShape shape = {.classes = 1000, .length = length, .vocabulary = 1000};
     const auto train = BuildTrainingGraph(model, shape, 16);
-    ASSERT_TRUE(train.ok()) << train.status();
-    for (const char* precision : {"fp32", "bf16"}) {
-      SCOPED_TRACE(absl::StrCat(name, " ", precision));
-      Plan(train->graph, precision, [&](const std::vector<planned::Graph>& asked) {
-        std::cout << name << " " << precision << ": cuDNN plans "
-                  << std::ranges::count_if(asked, [](const auto& of) { return of.plans > 0; })
-                  << " of " << asked.size() << " graphs\n";
-      });
+    const auto evaluate = BuildModel(model, shape, 16, Mode::kEvaluate);
+    ASSERT_TRUE(train.ok() && evaluate.ok()) << train.status();
+    const bool tensor_cores = GetParam() >= 80, repeats = tensor_cores && GetParam() < 100;
+    for (const char* precision : {"bf16", "fp16"}) {
+      if (!tensor_cores && precision == std::string("bf16")) continue;
+      SCOPED_TRACE(absl::StrCat(length, " ", precision));
+      EXPECT_EQ(count(train->graph, precision), repeats ? 2 : 0);  // layers share them
+      EXPECT_EQ(count(evaluate->graph, precision), tensor_cores ? 1 : 0);
     }
+    EXPECT_EQ(count(train->graph, "fp32"), 0);
   }
 }
 
