@@ -50,7 +50,7 @@ class Device {
   // Where gradients become final: on `stream`, or on another that adds them up. Downloads and marks
   // come after the work on it.
   void set_gradients(cudaStream_t gradients) { gradients_ = gradients; }
-  // Copies on the stream for copies.
+  // Copies, after the work on the stream of gradients.
   absl::StatusOr<std::unique_ptr<Copy>> StartDownload(const void* device, void* host,
                                                       size_t bytes) const;
   absl::StatusOr<std::unique_ptr<Mark>> SetMark() const;

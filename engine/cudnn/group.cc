@@ -84,7 +84,10 @@ class NcclPart : public GroupPart {
 
   absl::Status Prepare(size_t parts) {
     device_.Enter();
-    PSGD_CUDA(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+    int last = 0, first = 0;
+    PSGD_CUDA(cudaDeviceGetStreamPriorityRange(&last, &first));
+    // Parts wait for each other in a sum, so a sum goes before the blocks of running kernels.
+    PSGD_CUDA(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, first));
     device_.set_gradients(stream_);
     PSGD_CUDA(cudaMalloc(reinterpret_cast<void**>(&share_), sizeof(float)));
     float of_mean = 1.0f / static_cast<float>(parts);
@@ -140,17 +143,21 @@ class NcclPart : public GroupPart {
     const std::lock_guard lock(mutex_);
     if (comm_ == nullptr) return Aborted();
     PSGD_RETURN_IF_ERROR(device_.Order(device_.stream(), stream_));
-    return nccl_.Together([&] {
+    const absl::Status launched = nccl_.Together([&] {
       absl::Status status;
       for (const GroupGradient& of : bucket) status.Update(Add(of));
       return status;
     });
+    cudaGetLastError();  // NCCL may leave "not ready" there, which the next launch would report
+    return launched;
   }
 
   const Nccl& nccl_;
   const int index_;
   Device& device_;
   cudaStream_t stream_ = nullptr;  // of the sums
+  // Held while NCCL launches, which waits for no other part unless CUDA_LAUNCH_BLOCKING or
+  // NCCL_LAUNCH_MODE=GROUP says so.
   std::mutex mutex_;
   ncclComm_t comm_;         // null: the group was aborted
   float* share_ = nullptr;  // in device memory, where sums read it
@@ -159,7 +166,7 @@ class NcclPart : public GroupPart {
 };
 
 // NCCL connects devices in their first sum, for which each waits for all. Afterwards no launch
-// waits for a part, which may have failed.
+// waits for a part, which may have failed: all sums use the same algorithm, a ring.
 absl::Status Connect(const Nccl& nccl, std::span<const std::unique_ptr<NcclPart>> parts) {
   PSGD_RETURN_IF_ERROR(nccl.Together([&] {
     absl::Status status;

@@ -4,8 +4,8 @@
 // to the host and marks follow on the same stream, so each waits for its own bucket and none for
 // the kernels of the next. At the end of a step the stream of the kernels waits for the sums,
 // because the next step's kernels overwrite gradients. A recorded step calls NCCL between its
-// graphs (recorded_step.h): in a graph the sums would have to end where the graph does, and kernels
-// would wait for them there.
+// graphs (recorded_step.h): a graph must end with its streams joined, so a sum in a graph would
+// hold up the kernels of the next graph.
 #pragma once
 
 #include <memory>

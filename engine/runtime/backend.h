@@ -150,7 +150,8 @@ class Backend {
   // once the kernels launched next are done.
   virtual absl::Status Upload(const void* host, void* device, size_t bytes) = 0;
   virtual absl::Status Download(const void* device, void* host, size_t bytes) = 0;
-  // A Download that returns at once.
+  // A Download that returns at once. In a group it comes after the sums launched so far, and not
+  // after kernels.
   virtual absl::StatusOr<std::unique_ptr<Copy>> StartDownload(const void* device, void* host,
                                                               size_t bytes) = 0;
   // Launches an optimizer's update of parameters in the device's memory, by their gradients within
@@ -160,8 +161,8 @@ class Backend {
   // Launches Newton-Schulz iterations (common/newton_schulz.h) on a row-major matrix x in the
   // device's memory. `scratch`: also there, ScratchFloats. An error if computes_on_host().
   virtual absl::Status MakeOrthogonal(size_t rows, size_t columns, float* x, float* scratch) = 0;
-  // Sets a mark behind all earlier launches. In a recording each replay sets the mark again. An
-  // error if computes_on_host().
+  // Sets a mark behind all earlier launches, in a group behind the sums. In a recording each replay
+  // sets the mark again. An error if computes_on_host().
   virtual absl::StatusOr<std::unique_ptr<Mark>> SetMark() = 0;
 
   // Makes a feed of `bytes` bytes. An error if computes_on_host().

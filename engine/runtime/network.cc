@@ -24,36 +24,38 @@
 namespace psgd {
 namespace {
 
-// For each node, the parameters to announce once the node has run. Their gradients are final then,
-// and the order is from the last parameter to the first.
+// For each node, the parameters to announce once the node has run. No later node writes their
+// gradients, or reads them, as a group adds them up in place. The order is from the last parameter
+// to the first.
 std::vector<std::vector<int>> FinishedAfter(const Graph& graph) {
-  std::vector<int> writer(graph.tensors.size(), 0);
+  std::vector<int> last(graph.tensors.size(), 0);
   for (size_t node = 0; node < graph.nodes.size(); ++node) {
-    for (TensorId output : graph.nodes[node].outputs) writer[output] = static_cast<int>(node);
+    for (TensorId output : graph.nodes[node].outputs) last[output] = static_cast<int>(node);
+    for (TensorId input : graph.nodes[node].inputs) last[input] = static_cast<int>(node);
   }
   std::vector<std::vector<int>> finished(graph.nodes.size());
   int latest = 0;
   for (int i = static_cast<int>(graph.parameters.size()) - 1; i >= 0; --i) {
-    latest = std::max(latest, writer[graph.parameters[i].gradient]);
+    latest = std::max(latest, last[graph.parameters[i].gradient]);
     finished[latest].push_back(i);
   }
   return finished;
 }
 
-// Bytes of gradients that a group adds up together: enough that a launch costs little, and few
-// enough that the sums begin long before the last gradient is made.
-constexpr size_t kBucketBytes = 25 << 20;
+// Bytes of gradients that a group adds up together. A bucket is as large as all buckets before it,
+// between these bounds: the first gradients leave soon, and launches stay few.
+constexpr size_t kLeastBucket = 1 << 20, kMostBucket = 25 << 20;
 
-// For each parameter whose gradient completes a bucket: the end of the bucket's parameters, which
-// begin there. For others: 0.
+// For each parameter: if its gradient completes a bucket, the bucket's parameters begin with it,
+// and this is their end. Else it is 0.
 std::vector<int> EndsOfBuckets(const ParameterMemory& parameters, int count) {
   std::vector<int> ends(static_cast<size_t>(count));
-  size_t bytes = 0;
+  size_t bytes = 0, before = 0;
   for (int i = count - 1, end = count; i >= 0; --i) {
     bytes += parameters.gradient(i).size_bytes();
-    if (i > 0 && bytes < kBucketBytes) continue;
+    if (i > 0 && bytes < std::clamp(before, kLeastBucket, kMostBucket)) continue;
     ends[i] = std::exchange(end, i);
-    bytes = 0;
+    before += std::exchange(bytes, 0);
   }
   return ends;
 }
@@ -242,18 +244,23 @@ absl::StatusOr<Network::Impl::ResultValues> Network::Impl::ReadResult() {
 
 absl::Status Network::Impl::Launched(int i, const std::function<void(int)>& on_gradient) {
   if (group == nullptr) return parameters->Launched(i, on_gradient);
+  if (bucket_ends[i] == 0) return absl::OkStatus();
+  // Gradients lie one behind the other, with zeros between them, so neighbours are one sum.
   std::vector<GroupGradient> bucket;
-  for (int of = bucket_ends[i] - 1; of >= i; --of) {
-    bucket.push_back({.data = static_cast<float*>(parameters->device_gradient(of)),
-                      .count = parameters->gradient(of).size(),
-                      .mean = spec.parameters(of).role() == ParameterSpec::STATISTIC});
+  for (int of = i; of < bucket_ends[i]; ++of) {
+    float* const data = static_cast<float*>(parameters->device_gradient(of));
+    const bool mean = spec.parameters(of).role() == ParameterSpec::STATISTIC;
+    if (bucket.empty() || bucket.back().mean != mean)
+      bucket.push_back({.data = data, .mean = mean});
+    bucket.back().count =
+        static_cast<size_t>(data - bucket.back().data) + parameters->gradient(of).size();
   }
-  if (bucket.empty()) return absl::OkStatus();
   PSGD_RETURN_IF_ERROR(group->Reduce(bucket));
-  for (int of = bucket_ends[i] - 1; of >= i && first_in_group; --of) {
+  if (!first_in_group) return absl::OkStatus();
+  for (int of = bucket_ends[i] - 1; of >= i; --of) {
     PSGD_RETURN_IF_ERROR(parameters->Launched(of, on_gradient));
   }
-  return absl::OkStatus();
+  return parameters->MarkLaunched();
 }
 
 absl::StatusOr<bool> Network::Impl::RunKernels(Executor* executor, uint64_t step,

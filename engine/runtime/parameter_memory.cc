@@ -164,6 +164,7 @@ absl::Status ParameterMemory::Launched(int i, const OnGradient& done) {
 }
 
 absl::Status ParameterMemory::MarkLaunched() {
+  if (unmarked_.empty()) return absl::OkStatus();
   PSGD_ASSIGN_OR_RETURN(const std::shared_ptr<Mark> mark, backend_->SetMark());
   for (int i : unmarked_) marks_[i] = mark;
   marked_bytes_ += unmarked_bytes_;

@@ -74,6 +74,8 @@ class ParameterMemory {
   // they leave together. A group is as large as all groups before it, between these bounds, so the
   // first gradients leave soon. REQUIRES: each run launches all, from the last to the first.
   absl::Status Launched(int i, const OnGradient& done);
+  // Lets those launched so far leave without the next ones.
+  absl::Status MarkLaunched();
   // Calls `meanwhile` until all gradients are made or it returns false.
   void WorkMeanwhile(std::function<bool()>* meanwhile);
   // Hands over the gradients that stay on the device, then waits for all other launched or replayed
@@ -93,8 +95,6 @@ class ParameterMemory {
   };
 
   explicit ParameterMemory(Backend* backend) : backend_(backend) {}
-  // Sets a mark for the gradients launched since the last mark.
-  absl::Status MarkLaunched();
   // Calls `meanwhile` until gradient i is made and copied, or `meanwhile` returns false.
   void WorkUntilMade(size_t i, std::function<bool()>* meanwhile);
 

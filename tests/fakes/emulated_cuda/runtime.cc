@@ -281,6 +281,15 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
   return staged ? cudaStreamSynchronize(stream) : cudaSuccess;
 }
 
+cudaError_t cudaDeviceGetStreamPriorityRange(int* last, int* first) {
+  *last = 0;
+  *first = -1;
+  return cudaSuccess;
+}
+// Streams work as late as allowed, so priorities change nothing.
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int) {
+  return cudaStreamCreateWithFlags(stream, flags);
+}
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
   std::lock_guard lock(All().mutex);
   if (All().free_streams.empty()) All().free_streams.push_back(All().queues.AddStream());
