@@ -2,6 +2,7 @@
 // them; the emulation has three.
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -10,6 +11,7 @@
 
 #include "engine/runtime/plugin.h"
 #include "engine/runtime/replicas.h"
+#include "tests/unit/engine/low_rank_model.h"
 #include "tests/unit/engine/network_fixture.h"
 #include "tests/unit/engine/plugin_dir.h"
 
@@ -129,6 +131,20 @@ TEST_F(GroupTest, AddsUpBucketsBesideTheBackwardPass) {
     for (Replicas* each : {group.get(), on_host.get()}) Move(each, made);
   }
   EXPECT_TRUE(group->recorded().ok()) << group->recorded();
+}
+
+// Kernels read the gradient of the first bucket.
+TEST_F(GroupTest, AddsUpABucketAfterTheKernelsThatReadIt) {
+  const Problem problem = MakeProblem(testing::kLowRankShape);
+  const ModelConfig model = testing::WriteLowRankModel();
+  const auto group = MakeGroup(model, problem, 2);
+  const auto on_host = Make(model, problem, 2, options_, ReduceOn::kHost);
+  std::filesystem::remove(model.onnx());
+  ASSERT_TRUE(group && on_host);
+  for (Replicas* each : {group.get(), on_host.get()}) testing::FillLowRankModel(each);
+  for (uint64_t step = 0; step < 3; ++step) {
+    ExpectNear(Step(group.get(), problem, step), Step(on_host.get(), problem, step), 1e-6);
+  }
 }
 
 TEST_F(GroupTest, StepsRepeatTheirBitsLaunchedOrReplayed) {

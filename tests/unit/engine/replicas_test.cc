@@ -1,5 +1,6 @@
 #include "engine/runtime/replicas.h"
 
+#include <filesystem>
 #include <numeric>
 #include <set>
 #include <thread>
@@ -8,15 +9,18 @@
 #include <gtest/gtest.h>
 
 #include "engine/runtime/crew.h"
+#include "tests/unit/engine/low_rank_model.h"
 #include "tests/unit/engine/network_fixture.h"
 
 namespace psgd {
 namespace {
 
+using ::testing::Contains;
 using ::testing::HasSubstr;
 using testing::MakeNetwork;
 using testing::MakeProblem;
 using testing::MakeTokenProblem;
+using ::testing::Ne;
 using testing::Problem;
 using testing::SequenceModel;
 using testing::ZooModel;
@@ -133,6 +137,20 @@ TEST(Replicas, GradientsAreTheSameWhereverTheyMeet) {
       MakeReplicas(ZooModel("cnn"), problem, 3, problem.batch, ReduceOn::kDevices);
   ASSERT_TRUE(on_host && on_devices);
   EXPECT_EQ(Gradients(*on_devices, problem, 1), Gradients(*on_host, problem, 1));
+}
+
+// Else the first replica would make other gradients of the sum of all replicas.
+TEST(Replicas, AGradientIsSummedInPlaceAfterTheKernelsThatReadIt) {
+  const Problem problem = MakeProblem(testing::kLowRankShape);
+  const ModelConfig model = testing::WriteLowRankModel();
+  const auto on_host = MakeReplicas(model, problem, 2, problem.batch);
+  const auto on_devices = MakeReplicas(model, problem, 2, problem.batch, ReduceOn::kDevices);
+  std::filesystem::remove(model.onnx());
+  ASSERT_TRUE(on_host && on_devices);
+  for (Replicas* each : {on_host.get(), on_devices.get()}) testing::FillLowRankModel(each);
+  const auto expected = Gradients(*on_host, problem, 1);
+  for (const auto& gradient : expected) EXPECT_THAT(gradient, Contains(Ne(0.0f)));
+  EXPECT_EQ(Gradients(*on_devices, problem, 1), expected);
 }
 
 TEST(Replicas, EachHasDropoutMasksOfItsOwn) {
