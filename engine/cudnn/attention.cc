@@ -45,7 +45,7 @@ absl::Status Attentions::Plan(const Graph& graph, const Device& device, Type typ
       return plans->Find(device, ProblemOf(pattern, pass, type), plan_only);
     };
     const bool has_gradients = !pattern.backward.empty();
-    if (has_gradients) {  // first, as it is the one that cuDNN refuses more often
+    if (has_gradients) {  // first, because it is refused more often
       PSGD_ASSIGN_OR_RETURN(attention->backward, plan(Pass::kBackward));
       if (attention->backward == nullptr) continue;
     }

@@ -14,7 +14,7 @@ namespace psgd::cudnn {
 // The plans of a device. Layers are equal, so most attentions of a network share theirs.
 class AttentionPlans {
  public:
-  // Null: cuDNN has no kernel.
+  // Null: cuDNN has no engine for it that psgd trusts.
   absl::StatusOr<std::shared_ptr<FusedAttention>> Find(const Device& device,
                                                        const AttentionProblem& problem,
                                                        bool plan_only);
@@ -26,12 +26,13 @@ class AttentionPlans {
 class Attentions {
  public:
   Attentions() = default;
-  // Takes each attention of the graph whose passes cuDNN has kernels for: none in fp32.
+  // Takes each attention of the graph whose passes can be planned: none in fp32. Of other
+  // attentions each node runs by itself.
   absl::Status Plan(const Graph& graph, const Device& device, Type type, bool plan_only,
                     AttentionPlans* plans);
 
-  // Whether the node belongs to one of these attentions. Then it is lowered: the launch of a pass
-  // is at one of its nodes, the others launch nothing.
+  // Lowers a node of one of these attentions: the launch of a pass is at one of its nodes, the
+  // others launch nothing. False: the node belongs to none.
   bool Lower(const Context& c);
 
  private:

@@ -1,5 +1,5 @@
-// The attentions of a graph: the nodes that AddAttention made, and their gradients. Between them
-// pass only matrices of queries by keys, which one kernel need not store.
+// The attentions of a graph: a product, a softmax, a product, and their gradients, as AddAttention
+// makes them. Between them pass only matrices of queries by keys, which one kernel need not store.
 #pragma once
 
 #include <array>
@@ -31,7 +31,7 @@ struct AttentionPattern {
 
   std::vector<int> forward;   // nodes
   std::vector<int> backward;  // none: without gradients
-  // The nodes at which all that the pass reads is there, and nothing reads yet what it writes.
+  // The pass runs at this node. All its inputs exist, and no node has read its results.
   int forward_at = -1, backward_at = -1;
   std::array<Operand, kAttentionTensors> operands;  // without gradients only the first four
   Shape queries, keys, values;                      // N H T D, N H S D, N H S E

@@ -1,5 +1,5 @@
-// Chains of nodes that one kernel computes. What passes from node to node stays in registers, so
-// it has no memory.
+// Chains of nodes that one kernel computes. What passes from node to node has no memory of its own:
+// it stays in registers, or after a convolution in the memory of the chain's result.
 #pragma once
 
 #include <vector>
@@ -19,7 +19,8 @@ namespace psgd::cudnn {
 //   Conv2d with a bias, Relu
 struct Chain {
   std::vector<int> nodes;
-  // With BatchNormBackward: the forward batch norm, whose result says where relu passes gradients.
+  // With BatchNormBackward: the forward batch norm, whose result the kernel computes again, to see
+  // where relu passes gradients.
   int norm = -1;
 };
 

@@ -1,7 +1,7 @@
 // One convolution on one device, forward or backward. It uses the fastest of the cuDNN engines that
 // repeat their results to the bit. The first use of a shape measures them; memory and a file keep
-// the choice. Where cuDNN has no such engine for channels-last tensors, as for bf16 on devices
-// before 8.0, it transposes them; where cuDNN has none for these either, a plain kernel convolves.
+// the choice. Where cuDNN has no such engine for channels-last tensors, it transposes them; where
+// cuDNN has none for these either, a plain kernel convolves.
 #pragma once
 
 #include <memory>

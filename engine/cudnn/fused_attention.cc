@@ -13,7 +13,8 @@ namespace {
 using Pass = AttentionProblem::Pass;
 
 // Backward passes of older versions read outside of their memory in a recorded step, if the number
-// of keys is no multiple of 128 (release notes of cuDNN frontend 1.16).
+// of keys is no multiple of 128 (release notes of cuDNN frontend 1.16). So older versions get
+// neither pass.
 constexpr size_t kOldestVersion = 91501;
 constexpr int64_t kBlock = 128;  // of keys
 
@@ -29,7 +30,8 @@ absl::Status CheckKnownFaults(const Device& device, const AttentionProblem& prob
   if (keys == 1 || (!problem.causal && (keys % kBlock != 0 || queries == 1))) {
     return absl::UnimplementedError("cuDNN's gradients of such an attention may be NaN");
   }
-  // Later devices need an engine with certain knobs.
+  // There cuDNN frontend repeats the bits with certain knobs of an engine only (KERNEL_CFG,
+  // STAGES), which psgd has not tried.
   if (device.capability() >= 100) {
     return absl::UnimplementedError("cuDNN's gradients may not repeat to the bit on this device");
   }
@@ -42,8 +44,8 @@ Shape WithLastAxesExchanged(Shape shape) {
   return shape;
 }
 
-// Builds the operations that cuDNN knows as attention. It is found by their order and types, so
-// these matter.
+// Builds the operations that cuDNN knows as attention. cuDNN recognises attention by their order
+// and types: both matter.
 class AttentionGraph {
  public:
   explicit AttentionGraph(const AttentionProblem& problem)
@@ -70,7 +72,7 @@ class AttentionGraph {
   }
 
   // With P = exp(scores - log sums) and r = the sum over E of dY Y, for each query:
-  //   dV = P^T dY    dS = scale P (dY V^T - r)    dQ = dS K    dK = dS^T Q
+  //   dV = P^T dY    dS = scale P * (dY V^T - r), by element    dQ = dS K    dK = dS^T Q
   void AddBackward() {
     const Value of_result = Operand(kOfResult);
     Value r =

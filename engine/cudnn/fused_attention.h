@@ -1,6 +1,7 @@
-// One pass of attention in one of cuDNN's kernels. From the forward to the backward pass goes one
-// number for each query, the logarithm of the sum of its exponentials (Dao et al., 2022), and no
-// matrix of queries by keys. A backward pass that repeats its bits has one as its workspace.
+// One pass of attention as a graph of operations that cuDNN computes at once. For the backward
+// pass, forward keeps one number for each query and head, the logarithm of the sum of its
+// exponentials (Dao et al., 2022), and no matrix of queries by keys. A backward pass that repeats
+// its bits stores one, dS, in its workspace.
 #pragma once
 
 #include <array>
@@ -35,8 +36,8 @@ struct AttentionProblem {
 // Not thread-safe.
 class FusedAttention {
  public:
-  // UNIMPLEMENTED: cuDNN has no kernel for it that gives right results and repeats them to the bit.
-  // `plan_only`: it cannot run.
+  // UNIMPLEMENTED: cuDNN has no engine for it that gives right results and repeats them to the bit.
+  // `plan_only`: nothing is compiled, so it cannot run.
   static absl::StatusOr<std::shared_ptr<FusedAttention>> Plan(const Device& device,
                                                               const AttentionProblem& problem,
                                                               bool plan_only);

@@ -27,7 +27,7 @@ struct Step {
   bool recorded = false;
 };
 
-// What a kernel does if it is not just its node.
+// What a kernel does if it is not just its node, for reports of times.
 struct FusedWork {
   std::vector<int> nodes;         // that it computes, wholly or in part
   std::vector<TensorId> tensors;  // that it reads and writes, each once
@@ -102,7 +102,8 @@ class GroupPart {
   // Launches the sums of some gradients over the parts, behind all earlier launches. Kernels
   // launched later need not wait for the sums. StartDownload and SetMark come after the sums, and
   // need not wait for these kernels. The sums are in the first part's gradients. All parts call it,
-  // in the same order. It may be recorded.
+  // in the same order. It may be recorded. REQUIRES: until End no later kernel reads or writes the
+  // gradients.
   virtual absl::Status Reduce(std::span<const GroupGradient> bucket) = 0;
   // Kernels launched later run after the sums. Called after each run of the kernels.
   virtual absl::Status End() = 0;
