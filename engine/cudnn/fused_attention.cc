@@ -44,6 +44,10 @@ Shape WithLastAxesExchanged(Shape shape) {
   return shape;
 }
 
+// The ids of tensors: first of buffers, then of numbers, then of what stays within the kernel.
+constexpr int64_t kFirstBuffer = 1, kFirstNumber = kFirstBuffer + kAttentionBuffers;
+constexpr int64_t kFirstInner = 1000;
+
 // Builds the operations that cuDNN knows as attention. cuDNN recognises attention by their order
 // and types: both matter.
 class AttentionGraph {
@@ -102,7 +106,7 @@ class AttentionGraph {
     PSGD_RETURN_IF_ERROR(status_);
     return MakeOperationGraph(device, operations_);
   }
-  // The ids of all that is outside of the kernel: of buffers, which are their places in
+  // The ids of all that is outside of the kernel: of buffers, which follow their places in
   // AttentionMemory, and of numbers.
   std::vector<int64_t> ids() const {
     std::vector<int64_t> all = buffers_;
@@ -114,6 +118,7 @@ class AttentionGraph {
 
  private:
   using Value = const GraphDescriptor*;
+
   GraphDescriptor& New(cudnnBackendDescriptorType_t type) {
     return descriptors_.emplace_back(type);
   }
@@ -135,8 +140,8 @@ class AttentionGraph {
   // A tensor in memory. A graph sees it in one way.
   Value Outer(int buffer, cudnnDataType_t type, const Shape& shape, const Shape& strides) {
     if (outer_[buffer] == nullptr) {
-      buffers_.push_back(buffer);
-      outer_[buffer] = Finalized(NewTensor(buffer, type, shape, strides));
+      buffers_.push_back(buffer + kFirstBuffer);
+      outer_[buffer] = Finalized(NewTensor(buffer + kFirstBuffer, type, shape, strides));
     }
     return outer_[buffer];
   }
@@ -182,6 +187,7 @@ class AttentionGraph {
   }
   // One number for each query.
   Value OfQueries(int buffer) { return Outer(buffer, CUDNN_DATA_FLOAT, rows_, RowMajor(rows_)); }
+
   Value AddProduct(Value a, Value b, Value to) {
     GraphDescriptor& product =
         New(CUDNN_BACKEND_MATMUL_DESCRIPTOR)
@@ -263,15 +269,12 @@ class AttentionGraph {
     return AddPointwise(CUDNN_POINTWISE_BINARY_SELECT, {scores, closed, open}, Inner(scores_));
   }
 
-  // The ids of tensors: first of buffers, then of numbers, then of what stays within the kernel.
-  static constexpr int64_t kFirstNumber = kAttentionBuffers, kFirstInner = 1000;
-
   const AttentionProblem& problem_;
   const cudnnDataType_t type_;
   Shape scores_, rows_, result_;             // N H T S, N H T 1, N H T E
   std::deque<GraphDescriptor> descriptors_;  // keeps their addresses
   std::vector<const GraphDescriptor*> operations_;
-  std::vector<int64_t> buffers_;
+  std::vector<int64_t> buffers_;                     // their ids
   std::array<Value, kAttentionBuffers> outer_ = {};  // by buffer
   std::vector<float> numbers_;
   int64_t next_inner_ = kFirstInner;
@@ -312,7 +315,8 @@ absl::StatusOr<std::shared_ptr<FusedAttention>> FusedAttention::Plan(
 absl::Status FusedAttention::Run(const Device& device, const AttentionMemory& memory,
                                  void* workspace) {
   std::vector<void*> data;
-  for (size_t i = 0; i < ids_.size() - numbers_.size(); ++i) data.push_back(memory[ids_[i]]);
+  for (size_t i = 0; i < ids_.size() - numbers_.size(); ++i)
+    data.push_back(memory[ids_[i] - kFirstBuffer]);
   for (float& number : numbers_) data.push_back(&number);
   return plan_.Execute(device, ids_, data, workspace);
 }
