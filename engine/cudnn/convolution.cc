@@ -281,7 +281,6 @@ absl::StatusOr<std::shared_ptr<Convolution>> Convolution::PlanEngine(
   PSGD_ASSIGN_OR_RETURN(const std::vector<GraphDescriptor> engines, FindEngines(graph.graph));
   const std::string key = KeyOf(device, problem);
   EngineChoices& chosen = EngineChoices::Of(choices);
-  const auto convolution = [&](EnginePlan plan) { return Make(problem, std::move(plan)); };
   // Fails if this driver lacks the engine or another process has the memory. Then engines are
   // measured again.
   const auto remembered = [&]() -> std::shared_ptr<Convolution> {
@@ -290,7 +289,7 @@ absl::StatusOr<std::shared_ptr<Convolution>> Convolution::PlanEngine(
     absl::StatusOr<EnginePlan> plan = MakePlan(device, problem, engines[*known]);
     if (!plan.ok() || (!plan_only && !device.Allocate(plan->workspace_bytes()).ok()))
       return nullptr;
-    return convolution(*std::move(plan));
+    return Make(problem, *std::move(plan));
   };
   if (auto known = remembered()) return known;
   std::optional<EngineChoices::Measuring> measuring;
@@ -316,7 +315,7 @@ absl::StatusOr<std::shared_ptr<Convolution>> Convolution::PlanEngine(
       pass_over(plan.status());
       continue;
     }
-    if (plan_only) return convolution(*std::move(plan));
+    if (plan_only) return Make(problem, *std::move(plan));
     if (x == nullptr) {
       PSGD_ASSIGN_OR_RETURN(x, device.Allocate(BytesOf(problem.x, problem.type)));
       PSGD_ASSIGN_OR_RETURN(w, device.Allocate(BytesOf(problem.w, problem.type)));
@@ -337,7 +336,7 @@ absl::StatusOr<std::shared_ptr<Convolution>> Convolution::PlanEngine(
   if (best_engine < 0) return Annotate(why, absl::StrCat("no usable engine for ", key));
   // With more memory another engine may be faster, so this choice is not kept.
   if (!lacked_memory) chosen.Remember(key, best_engine);
-  return convolution(std::move(best));
+  return Make(problem, std::move(best));
 }
 
 absl::Status Convolution::Run(const Device& device, void* x, void* w, void* y, void* workspace) {
