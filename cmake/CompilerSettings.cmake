@@ -41,11 +41,13 @@ endif()
 find_program(PSGD_CCACHE ccache)
 if(PSGD_CCACHE)
   # ccache caches objects with precompiled headers only with this setting. It knows the headers of a
-  # source from the compiler, so it need not preprocess the source first.
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
-      CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_DEPEND=1 ${PSGD_CCACHE})
+  # source from the compiler, so it need not preprocess the source first. Paths below the sources are
+  # relative for it, so a second clone takes the objects of the first.
+  set(PSGD_CCACHE ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_DEPEND=1
+      CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} ${PSGD_CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${PSGD_CCACHE})
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
-    add_compile_options(-fpch-preprocess)
+    add_compile_options(-fpch-preprocess -fdebug-prefix-map=${CMAKE_SOURCE_DIR}=.)
   endif()
 endif()
 find_program(PSGD_MOLD mold)

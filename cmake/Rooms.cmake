@@ -5,7 +5,7 @@
 file(WRITE ${CMAKE_BINARY_DIR}/gen/empty.cc "")
 function(psgd_precompile name header)
   add_library(${name} OBJECT ${CMAKE_BINARY_DIR}/gen/empty.cc)
-  target_precompile_headers(${name} PRIVATE ${CMAKE_SOURCE_DIR}/${header})
+  target_precompile_headers(${name} PRIVATE <${header}>)
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR}/gen)
   target_compile_options(${name} PRIVATE -pthread ${ARGN})
   target_link_libraries(${name} PRIVATE absl::statusor protobuf::libprotobuf)
@@ -18,12 +18,49 @@ psgd_precompile(psgd_light_room_headers common/precompiled.h ${psgd_light})
 # Several sources are compiled as one, which halves the time of a build, so names in their anonymous
 # namespaces must differ. ALONE lists sources that must stay alone: names that every codec has,
 # files that are compiled once per instruction set, and an Impl with a type of its file's anonymous
-# namespace (GCC takes the included file for a header and warns).
-set(CMAKE_UNITY_BUILD_BATCH_SIZE 16)
+# namespace (GCC takes the included file for a header and warns). CMake's own UNITY_BUILD writes whole
+# paths in what it makes, so ccache finds nothing of another clone. Sources with options of their own
+# stay alone, too. The target keeps its list in the property PSGD_SOURCES. Generated sources need a
+# dependency of the target.
 function(psgd_compile_together name)
   cmake_parse_arguments(ARG "" "" "ALONE" ${ARGN})
-  set_target_properties(${name} PROPERTIES UNITY_BUILD ON)
-  set_source_files_properties(${ARG_ALONE} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  # Deferred, because options of a source are often set later.
+  cmake_language(EVAL CODE "cmake_language(DEFER CALL psgd_replace_sources [[${name}]] [[${ARG_ALONE}]])")
+endfunction()
+function(psgd_replace_sources name alone)
+  get_target_property(sources ${name} SOURCES)
+  set(compiled)
+  set(together)
+  foreach(source ${sources})
+    set(own ${alone})
+    foreach(property COMPILE_DEFINITIONS COMPILE_OPTIONS OBJECT_DEPENDS)
+      get_source_file_property(value ${source} ${property})
+      if(value)
+        list(APPEND own ${source})
+      endif()
+    endforeach()
+    if(source IN_LIST own OR NOT source MATCHES "\\.cc$")
+      list(APPEND compiled ${source})
+    else()
+      list(APPEND together ${source})
+    endif()
+  endforeach()
+  set(batch 0)
+  while(together)
+    list(SUBLIST together 0 16 taken)
+    list(REMOVE_ITEM together ${taken})
+    set(text)
+    foreach(source ${taken})
+      cmake_path(ABSOLUTE_PATH source NORMALIZE)
+      cmake_path(RELATIVE_PATH source BASE_DIRECTORY ${CMAKE_SOURCE_DIR})
+      string(APPEND text "#include \"${source}\"\n")
+    endforeach()
+    set(file ${CMAKE_CURRENT_BINARY_DIR}/${name}_${batch}.cc)
+    file(CONFIGURE OUTPUT ${file} CONTENT "${text}" @ONLY)
+    list(APPEND compiled ${file})
+    math(EXPR batch "${batch} + 1")
+  endwhile()
+  set_target_properties(${name} PROPERTIES SOURCES "${compiled}" PSGD_SOURCES "${sources}")
 endfunction()
 
 # psgd_room(NAME [LIGHT] SOURCES ... DEPS ... [ALONE ...]): the static library of one room. LIGHT: no
@@ -77,7 +114,7 @@ endfunction()
 # In release builds test code is not optimized, but the tested code is. Tests have no lines for a
 # debugger there, which halves the time of their links and saves gigabytes; the debug build has them.
 add_library(psgd_test_headers OBJECT ${CMAKE_BINARY_DIR}/gen/empty.cc)
-target_precompile_headers(psgd_test_headers PRIVATE ${CMAKE_SOURCE_DIR}/tests/precompiled.h)
+target_precompile_headers(psgd_test_headers PRIVATE <tests/precompiled.h>)
 function(psgd_compile_as_test name)
   cmake_parse_arguments(ARG "" "" "ALONE" ${ARGN})
   psgd_compile_together(${name} ALONE ${ARG_ALONE})
