@@ -2,8 +2,9 @@
 #include "engine/cudnn/kernels.h"
 
 // Products run over whole sequences at once, except h w_hh^T and its backward pass, which run step
-// by step. cuDNN's own cells need all weights of a layer in one piece of memory in cuDNN's order,
-// and their saved values are rounded differently in another precision.
+// by step. cuDNN's own cells repeat their bits only if a variable of the environment is set, need
+// all weights of a layer in one piece of memory in cuDNN's order, and round saved values
+// differently in another precision.
 namespace psgd::cudnn {
 namespace {
 
