@@ -144,7 +144,7 @@ function(psgd_test_program name)
   add_executable(${name} ${ARG_SOURCES})
   psgd_compile_as_test(${name} ALONE ${ARG_ALONE})
   target_precompile_headers(${name} REUSE_FROM psgd_test_headers)
-  target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gtest_main)
+  target_link_libraries(${name} PRIVATE ${ARG_DEPS} psgd_test_folders GTest::gtest_main)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/bin)
 endfunction()
 

@@ -8,11 +8,14 @@
 #include <fstream>
 #include <sstream>
 
+#include "tests/folders.h"
+
 namespace psgd {
 namespace {
 
 void MakeCerts(std::vector<std::string> arguments) {
-  arguments.insert(arguments.begin(), PSGD_MAKE_CERTS);
+  const std::string script = SourceDir() + "/scripts/make-certs.sh";
+  arguments.insert(arguments.begin(), script);
   std::vector<char*> argv;
   for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);
@@ -24,7 +27,7 @@ void MakeCerts(std::vector<std::string> arguments) {
   }
   int status = 0;
   waitpid(pid, &status, 0);
-  EXPECT_EQ(status, 0) << PSGD_MAKE_CERTS << " failed";
+  EXPECT_EQ(status, 0) << script << " failed";
 }
 
 }  // namespace

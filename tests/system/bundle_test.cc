@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
+#include "tests/folders.h"
 #include "tests/system/run_test.h"
 
 namespace psgd {
@@ -22,7 +23,7 @@ class Bundle : public RunTest {
   Bundle() {
     fs::create_directories(Path("bundle/bin"));
     for (const char* script : {"activate", "test-gpu.sh"}) {
-      fs::copy_file(fs::path(PSGD_SOURCE_DIR "/scripts") / script, Path("bundle/") + script);
+      fs::copy_file(SourceDir() + "/scripts/" + script, Path("bundle/") + script);
     }
   }
   // Makes a program of the bundle that does `does`.
@@ -259,10 +260,10 @@ constexpr uintmax_t kMostBytes = 64 << 20;
 class MadeBundle : public RunTest {
  protected:
   static void SetUpTestSuite() {
-    const std::string bundle = PSGD_BUILD_DIR "/tests/bundle";
-    const Ended ended = RunProgram({"/bin/bash", PSGD_SOURCE_DIR "/scripts/bundle.sh", "--build",
-                                    PSGD_BUILD_DIR, "--out", bundle},
-                                   std::chrono::minutes(8));
+    const std::string bundle = BuildDir() + "/tests/bundle";
+    const Ended ended = RunProgram(
+        {"/bin/bash", SourceDir() + "/scripts/bundle.sh", "--build", BuildDir(), "--out", bundle},
+        std::chrono::minutes(8));
     ASSERT_EQ(ended.code, 0) << ended.out << ended.err;
     const Ended unpacked = RunProgram({"/bin/tar", "-C", bundle, "-xzf", bundle + "/psgd.tar.gz",
                                        "--transform", "s,^psgd/,elsewhere/,"});
@@ -270,9 +271,9 @@ class MadeBundle : public RunTest {
     // The place where the bundle was made must not exist any more.
     fs::remove_all(bundle + "/psgd");
   }
-  static void TearDownTestSuite() { fs::remove_all(PSGD_BUILD_DIR "/tests/bundle"); }
+  static void TearDownTestSuite() { fs::remove_all(BuildDir() + "/tests/bundle"); }
 
-  static fs::path Folder() { return PSGD_BUILD_DIR "/tests/bundle/elsewhere"; }
+  static fs::path Folder() { return BuildDir() + "/tests/bundle/elsewhere"; }
   // Runs the command with almost no environment.
   std::vector<std::string> Command(const std::string& command) const {
     return {"/usr/bin/env",

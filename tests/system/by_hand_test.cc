@@ -5,6 +5,7 @@
 
 #include "net/address.h"
 #include "net/resolve.h"
+#include "tests/folders.h"
 #include "tests/system/run_test.h"
 
 namespace psgd {
@@ -81,11 +82,11 @@ TEST_F(ByHand, AtAnIpv6Address) {
 
 // examples/toy.c, which fits a line.
 TEST_F(ByHand, TwoProgramsInC) {
-  Process server({"ps-server", "--config", PSGD_SOURCE_DIR "/examples/cluster.yaml", "--port", "0",
+  Process server({"ps-server", "--config", SourceDir() + "/examples/cluster.yaml", "--port", "0",
                   "--run-dir", Path("run")});
   const std::string address = ServerOf(server);
   ASSERT_FALSE(address.empty()) << server.Err();
-  const std::string toy = PSGD_BUILD_DIR "/tests/bin/psgd_toy";
+  const std::string toy = BuildDir() + "/tests/bin/psgd_toy";
   Process first({toy, address});
   Process second({toy, address});
   for (Process* program : {&first, &second}) {

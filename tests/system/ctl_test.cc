@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "tests/folders.h"
 #include "tests/system/run_test.h"
 
 namespace psgd {
@@ -148,7 +149,7 @@ TEST_F(Ctl, ARunOfAProgramHasNoNetwork) {
   // ps-run leads Python to the package beside its build.
   const Ended run =
       RunProgram({"ps-run", Path("client.yaml"), "--run-dir", Path("run"), "--", "/usr/bin/python3",
-                  "-B", PSGD_SOURCE_DIR "/tests/python/counting_worker.py"});
+                  "-B", SourceDir() + "/tests/python/counting_worker.py"});
   ASSERT_EQ(run.code, 0) << run.err;
   for (const std::vector<std::string>& command :
        {std::vector<std::string>{"eval"}, {"predict", "--data", "x.csv"}}) {

@@ -1,6 +1,7 @@
 // cmake --install, and a run with the installed programs.
 #include <filesystem>
 
+#include "tests/folders.h"
 #include "tests/system/run_test.h"
 
 namespace psgd {
@@ -10,7 +11,7 @@ using InstallTest = RunTest;
 
 TEST_F(InstallTest, TheInstalledProgramsTrain) {
   const Ended installed =
-      RunProgram({PSGD_CMAKE, "--install", PSGD_BUILD_DIR, "--prefix", Path("prefix")});
+      RunProgram({PSGD_CMAKE, "--install", BuildDir(), "--prefix", Path("prefix")});
   ASSERT_EQ(installed.code, 0) << installed.err;
   const Ended run =
       RunProgram({Path("prefix/bin/ps-run"), Path("prefix/share/psgd/configs/mlp_synthetic.yaml"),

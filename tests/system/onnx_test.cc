@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "engine/onnx/import.h"
+#include "tests/folders.h"
 #include "tests/system/run_test.h"
 #include "tests/unit/engine/onnx_maker.h"
 
@@ -16,7 +17,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-constexpr char kGolden[] = PSGD_SOURCE_DIR "/tests/golden/onnx/resnet.onnx";
+const std::string kGolden = GoldenFile("onnx/resnet.onnx");
 
 class Onnx : public RunTest {
  protected:
@@ -162,7 +163,7 @@ TEST_F(Onnx, WhatIsNotTrainedIsTold) {
 }
 
 TEST_F(Onnx, LearnedNumbersAreToldAndTrained) {
-  const std::string model = PSGD_SOURCE_DIR "/tests/golden/onnx/cosine.onnx";
+  const std::string model = GoldenFile("onnx/cosine.onnx");
   const Ended check = RunProgram({"ps-ctl", "onnx", "check", model});
   EXPECT_EQ(check.code, 0) << check.err;
   EXPECT_THAT(check.out, HasSubstr("\n  scale              1        1  scalar\n"));
@@ -186,7 +187,7 @@ TEST_F(Onnx, LearnedNumbersAreToldAndTrained) {
 }
 
 TEST_F(Onnx, AResumedRunNamesWeightsThatItTrainsNoMoreOrDidNotTrain) {
-  const std::string model = PSGD_SOURCE_DIR "/tests/golden/onnx/cosine.onnx";
+  const std::string model = GoldenFile("onnx/cosine.onnx");
   const Ended held = Run("run", model, Sets({"train.epochs=1", "model.frozen=[scale]"}));
   ASSERT_EQ(held.code, 0) << held.err;
   const auto resume = [&](const std::string& frozen) {

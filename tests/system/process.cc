@@ -14,6 +14,8 @@
 #include <thread>
 #include <utility>
 
+#include "tests/folders.h"
+
 namespace psgd {
 namespace {
 
@@ -150,7 +152,7 @@ Ended RunProgram(std::vector<std::string> argv, std::chrono::milliseconds deadli
   return Process(std::move(argv)).Wait(deadline);
 }
 
-std::string ProgramPath(const std::string& name) { return std::string(PSGD_BIN_DIR "/") + name; }
+std::string ProgramPath(const std::string& name) { return BuildDir() + "/bin/" + name; }
 
 std::vector<std::string> ProcessesThatMention(const std::string& text) {
   std::vector<std::string> found;

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "tests/folders.h"
 #include "tests/system/run_test.h"
 
 namespace psgd {
@@ -50,8 +51,7 @@ TEST_F(Resume, RunsOfEarlierVersionsGoOn) {
   const std::pair<const char*, bool> runs[] = {{"2026-11-23", false}, {"2026-11-28", true}};
   for (const auto& [date, journal_goes_on] : runs) {
     ASSERT_EQ(RunProgram({"/usr/bin/tar", "xzf",
-                          std::string(PSGD_SOURCE_DIR "/tests/golden/runs/") + date + ".tar.gz",
-                          "-C", Path("")})
+                          GoldenFile(std::string("runs/") + date + ".tar.gz"), "-C", Path("")})
                   .code,
               0);
     const Ended verified = RunProgram({"ps-ctl", "verify", Path("run")});

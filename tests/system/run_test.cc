@@ -11,6 +11,8 @@
 #include <regex>
 #include <sstream>
 
+#include "tests/folders.h"
+
 namespace psgd {
 namespace {
 
@@ -67,9 +69,9 @@ std::string RunTest::ProgramSweep(const std::string& words, const std::string& m
         "model: client\ndata: {batch: 4}\ncluster: {shards: 1, workers: 2, deadline: 30s}\n");
   return Write("programs-sweep.yaml",
                "name: programs\nbase: programs.yaml\ntwin: none\nlaunch: {threads: 1, command: "
-               "[env, PYTHONPATH=" PSGD_SOURCE_DIR "/python, /usr/bin/python3, -B, " PSGD_SOURCE_DIR
-               "/tests/python/counting_worker.py, " +
-                   words + "]}\n" + more);
+               "[env, PYTHONPATH=" +
+                   SourceDir() + "/python, /usr/bin/python3, -B, " + SourceDir() +
+                   "/tests/python/counting_worker.py, " + words + "]}\n" + more);
 }
 
 std::vector<std::string> RunTest::PsRun(const std::string& run,
@@ -131,7 +133,7 @@ std::vector<double> RunTest::Losses(const std::string& run) const {
 
 std::vector<std::string> RunTest::NetworkScript(const std::vector<std::string>& arguments) {
   return std::vector<std::string>{"/usr/bin/env", "PSGD_NETNS=psgd" + std::to_string(getpid()),
-                                  PSGD_SOURCE_DIR "/scripts/netns.sh"} +
+                                  SourceDir() + "/scripts/netns.sh"} +
          arguments;
 }
 

@@ -7,6 +7,7 @@
 
 #include "net/wire_format.h"
 #include "tests/certificates/certificates.h"
+#include "tests/folders.h"
 #include "tests/system/run_test.h"
 #include "worker/control_client.h"
 
@@ -213,12 +214,12 @@ TEST_F(Security, CertificatesThatDoNotFitAreExplained) {
 
 TEST_F(Security, ACertificateThatIsKeptSaysWhichNamesItLacks) {
   const Certificates certificates({"head-node", "10.0.0.1", "fd00::1"});
-  const Ended same =
-      RunProgram({PSGD_MAKE_CERTS, certificates.dir(), "head-node", "10.0.0.1", "fd00::1"});
+  const std::string script = SourceDir() + "/scripts/make-certs.sh";
+  const Ended same = RunProgram({script, certificates.dir(), "head-node", "10.0.0.1", "fd00::1"});
   EXPECT_EQ(same.code, 0) << same.err;
   EXPECT_THAT(same.out, Not(HasSubstr("it is not for")));
   const Ended other =
-      RunProgram({PSGD_MAKE_CERTS, certificates.dir(), "head-node", "tail-node", "10.0.0.2"});
+      RunProgram({script, certificates.dir(), "head-node", "tail-node", "10.0.0.2"});
   EXPECT_EQ(other.code, 0) << other.err;
   EXPECT_THAT(other.out, HasSubstr("it is not for tail-node 10.0.0.2; one that is for these names: "
                                    "scripts/make-certs.sh --renew server " +

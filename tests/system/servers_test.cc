@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/certificates/certificates.h"
+#include "tests/folders.h"
 #include "tests/system/run_test.h"
 
 namespace psgd {
@@ -121,10 +122,10 @@ TEST_F(Servers, BesideTheProgramsOfARun) {
            more +
            std::vector<std::string>{"--",
                                     "env",
-                                    "PYTHONPATH=" PSGD_SOURCE_DIR "/python",
+                                    "PYTHONPATH=" + SourceDir() + "/python",
                                     "/usr/bin/python3",
                                     "-B",
-                                    PSGD_SOURCE_DIR "/tests/python/counting_worker.py",
+                                    SourceDir() + "/tests/python/counting_worker.py",
                                     "--epochs",
                                     epochs,
                                     "--pause",

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "absl/strings/str_replace.h"
+#include "tests/folders.h"
 #include "tests/system/run_test.h"
 
 namespace psgd {
@@ -117,10 +118,9 @@ TEST_F(SlurmTest, ASweepsRunsAreJobs) {
     EXPECT_GT(run["accuracy"], 0.5);
   }
   // Runs the template alone, with its own numbers of tasks.
-  const Ended by_hand =
-      RunProgram({"/usr/bin/sbatch", "--wait", "--output=" + Path("by-hand.log"),
-                  PSGD_SOURCE_DIR "/deploy/slurm/run.sbatch", ProgramPath("ps-run"), SmallConfig(),
-                  "--run-dir", Path("by-hand"), "--threads", "1"});
+  const Ended by_hand = RunProgram({"/usr/bin/sbatch", "--wait", "--output=" + Path("by-hand.log"),
+                                    SourceDir() + "/deploy/slurm/run.sbatch", ProgramPath("ps-run"),
+                                    SmallConfig(), "--run-dir", Path("by-hand"), "--threads", "1"});
   EXPECT_EQ(by_hand.code, 0) << by_hand.err << File("by-hand.log");
   EXPECT_EQ(Summary("by-hand")["status"], "finished");
   EXPECT_THAT(daemons_[1]->Err(), HasSubstr("het_job"));

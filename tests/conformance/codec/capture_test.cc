@@ -12,16 +12,16 @@
 #include "compression/twin_options.h"
 #include "engine/runtime/plugin.h"
 #include "tests/conformance/codec/codec_cases.h"
-#include "tests/unit/engine/plugin_dir.h"
+#include "tests/folders.h"
 
 namespace psgd::codec_test {
 namespace {
 
 TEST(CodecCapture, PayloadsAreThoseOfTheirReplay) {
-  auto made = LoadBackend("cudnn", testing::PluginDir(), {});
+  auto made = LoadBackend("cudnn", PluginDir(), {});
   if (!made.ok()) GTEST_SKIP() << made.status();
   const std::unique_ptr<Backend> backend = *std::move(made);
-  const auto found = FindInPlugin("cudnn", testing::PluginDir(), "psgd_make_device_codecs");
+  const auto found = FindInPlugin("cudnn", PluginDir(), "psgd_make_device_codecs");
   ASSERT_TRUE(found.ok()) << found.status();
   absl::StatusOr<std::unique_ptr<DeviceCodecs>> codecs;
   ASSERT_TRUE(reinterpret_cast<MakeDeviceCodecsFunction>(*found)(PluginInterface(), 0, &codecs));

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "tests/conformance/codec/codec_cases.h"
+#include "tests/folders.h"
 
 namespace psgd::codec_test {
 namespace {
@@ -110,7 +111,7 @@ TEST_P(CodecHostile, APayloadOfAnotherSliceIsRefused) {
 TEST(CodecFuzz, EveryDecoderHasACorpus) {
   for (const CodecConfig& config : DefaultCodecs()) {
     const std::string name(MakeCodec(config).value()->name());
-    EXPECT_TRUE(std::filesystem::is_directory(PSGD_SOURCE_DIR "/tests/fuzz/corpus/codec/" + name))
+    EXPECT_TRUE(std::filesystem::is_directory(SourceDir() + "/tests/fuzz/corpus/codec/" + name))
         << "make_codec_corpus writes it";
   }
 }

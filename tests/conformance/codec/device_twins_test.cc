@@ -15,7 +15,7 @@
 #include "compression/twin_options.h"
 #include "tests/conformance/codec/codec_cases.h"
 #include "tests/conformance/codec/emulated_codecs.h"
-#include "tests/unit/engine/plugin_dir.h"
+#include "tests/folders.h"
 
 namespace psgd::codec_test {
 namespace {
@@ -29,7 +29,7 @@ std::string NameOf(Where where) {
 absl::StatusOr<std::unique_ptr<DeviceCodecs>> MakeCodecs(Where where) {
   if (where != Where::kCuda) return MakeEmulatedCodecs(where == Where::kBackwards);
   PSGD_ASSIGN_OR_RETURN(void* const found,
-                        FindInPlugin("cudnn", testing::PluginDir(), "psgd_make_device_codecs"));
+                        FindInPlugin("cudnn", PluginDir(), "psgd_make_device_codecs"));
   absl::StatusOr<std::unique_ptr<DeviceCodecs>> made;
   if (!reinterpret_cast<MakeDeviceCodecsFunction>(found)(PluginInterface(), 0, &made)) {
     return absl::FailedPreconditionError("the plugin is of another build");
@@ -413,7 +413,7 @@ INSTANTIATE_TEST_SUITE_P(Devices, DeviceGroups,
                          [](const auto& info) { return NameOf(info.param); });
 
 TEST(DeviceCodecsPlugin, RefusesAProgramOfAnotherBuild) {
-  const auto found = FindInPlugin("cudnn", testing::PluginDir(), "psgd_make_device_codecs");
+  const auto found = FindInPlugin("cudnn", PluginDir(), "psgd_make_device_codecs");
   if (!found.ok()) GTEST_SKIP() << found.status();
   absl::StatusOr<std::unique_ptr<DeviceCodecs>> made = absl::UnknownError("untouched");
   EXPECT_FALSE(reinterpret_cast<MakeDeviceCodecsFunction>(*found)(12345, 0, &made));

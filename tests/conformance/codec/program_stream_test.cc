@@ -13,7 +13,7 @@
 #include "compression/error_feedback.h"
 #include "compression/twin_options.h"
 #include "tests/conformance/codec/codec_cases.h"
-#include "tests/unit/engine/plugin_dir.h"
+#include "tests/folders.h"
 
 namespace psgd::codec_test {
 namespace {
@@ -58,7 +58,7 @@ class Driver {
 };
 
 TEST(ProgramStream, PayloadsAreOfWhatTheStreamMadeLast) {
-  const auto found = FindInPlugin("cudnn", testing::PluginDir(), "psgd_make_device_codecs");
+  const auto found = FindInPlugin("cudnn", PluginDir(), "psgd_make_device_codecs");
   if (!found.ok()) GTEST_SKIP() << found.status();
   absl::StatusOr<std::unique_ptr<DeviceCodecs>> codecs;
   ASSERT_TRUE(reinterpret_cast<MakeDeviceCodecsFunction>(*found)(PluginInterface(), 0, &codecs));

@@ -13,9 +13,9 @@
 #include "engine/ops/rules.h"
 #include "engine/reference/backend.h"
 #include "engine/runtime/plugin.h"
+#include "tests/folders.h"
 #include "tests/unit/engine/graph_runner.h"
 #include "tests/unit/engine/op_cases.h"
-#include "tests/unit/engine/plugin_dir.h"
 
 namespace psgd {
 namespace {
@@ -73,7 +73,7 @@ class BackendTest : public ::testing::TestWithParam<Param> {
   absl::StatusOr<std::unique_ptr<Backend>> Load() {
     BackendOptions options = kOptions;
     options.precision = twin().precision;
-    return LoadBackend(twin().backend, testing::PluginDir(), options);
+    return LoadBackend(twin().backend, PluginDir(), options);
   }
 };
 
@@ -107,7 +107,7 @@ TEST_P(BackendTest, GivesTheSameBitsAgain) {
 TEST(AttentionInFp16, ScalesBeforeItStores_cudnn) {
   BackendOptions options = kOptions;
   options.precision = Precision::kFp16;
-  auto backend = LoadBackend("cudnn", testing::PluginDir(), options);
+  auto backend = LoadBackend("cudnn", PluginDir(), options);
   if (!backend.ok()) GTEST_SKIP() << backend.status();
   constexpr int kPlaces = 3, kWidth = 64;
   Graph graph;
@@ -144,7 +144,7 @@ TEST(MaskInHalfPrecision, StaysFinite_cudnn) {
     for (const bool as_array : {false, true}) {
       BackendOptions options = kOptions;
       options.precision = precision;
-      auto backend = LoadBackend("cudnn", testing::PluginDir(), options);
+      auto backend = LoadBackend("cudnn", PluginDir(), options);
       if (!backend.ok()) GTEST_SKIP() << backend.status();
       Graph graph;
       const Shape shape = {3, kKeys};

@@ -5,8 +5,8 @@
 #include "engine/graph/recompute.h"
 #include "engine/runtime/memory_report.h"
 #include "engine/runtime/plugin.h"
+#include "tests/folders.h"
 #include "tests/unit/engine/network_fixture.h"
-#include "tests/unit/engine/plugin_dir.h"
 
 namespace psgd {
 namespace {
@@ -23,7 +23,7 @@ using testing::ZooModel;
 class Bf16Test : public ::testing::Test {
  protected:
   void SetUp() override {
-    const absl::Status status = CheckPrecision("onednn", testing::PluginDir(), Precision::kBf16);
+    const absl::Status status = CheckPrecision("onednn", PluginDir(), Precision::kBf16);
     if (absl::IsNotFound(status) || absl::IsFailedPrecondition(status)) GTEST_SKIP() << status;
     ASSERT_TRUE(status.ok()) << status;
   }
@@ -57,9 +57,9 @@ class Bf16Test : public ::testing::Test {
     EXPECT_NEAR(evaluated->loss_sum / counted, wanted->loss_sum / counted, bound * first);
   }
 
-  const NetworkOptions fp32_ = {.backend = "onednn", .plugin_dir = testing::PluginDir()};
+  const NetworkOptions fp32_ = {.backend = "onednn", .plugin_dir = PluginDir()};
   const NetworkOptions bf16_ = {
-      .backend = "onednn", .precision = Precision::kBf16, .plugin_dir = testing::PluginDir()};
+      .backend = "onednn", .precision = Precision::kBf16, .plugin_dir = PluginDir()};
 };
 
 TEST_F(Bf16Test, LossesFollowFp32) {
@@ -96,7 +96,7 @@ TEST_F(Bf16Test, ActivationsTakeLessMemory) {
 TEST(PrecisionTest, IsRefusedWhereNothingComputesInIt) {
   const absl::Status reference = CheckPrecision("reference", "", Precision::kBf16);
   EXPECT_THAT(std::string(reference.message()), HasSubstr("fp32 alone"));
-  const absl::Status tf32 = CheckPrecision("onednn", testing::PluginDir(), Precision::kTf32);
+  const absl::Status tf32 = CheckPrecision("onednn", PluginDir(), Precision::kTf32);
   if (absl::IsNotFound(tf32)) GTEST_SKIP() << tf32;
   EXPECT_TRUE(absl::IsInvalidArgument(tf32)) << tf32;
   EXPECT_THAT(std::string(tf32.message()), HasSubstr("use --precision fp32 or bf16"));

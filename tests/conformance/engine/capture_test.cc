@@ -10,8 +10,8 @@
 #include "common/philox.h"
 #include "engine/runtime/plugin.h"
 #include "optimizers/optimizer.h"
+#include "tests/folders.h"
 #include "tests/unit/engine/network_fixture.h"
-#include "tests/unit/engine/plugin_dir.h"
 
 namespace psgd {
 namespace {
@@ -24,7 +24,7 @@ using testing::ZooModel;
 class CaptureTest : public ::testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
-    auto backend = LoadBackend(GetParam(), testing::PluginDir(), {});
+    auto backend = LoadBackend(GetParam(), PluginDir(), {});
     if (!backend.ok()) GTEST_SKIP() << backend.status();
     backend_ = *std::move(backend);
   }
@@ -85,7 +85,7 @@ TEST_P(CaptureTest, GradientsAreFinalWhenTheyAreAnnounced) {
   model.add_hidden(1100);
   const Problem problem = MakeProblem({1, 16, 16, 4}, 4);
   const auto network =
-      MakeNetwork(model, problem, {.backend = GetParam(), .plugin_dir = testing::PluginDir()});
+      MakeNetwork(model, problem, {.backend = GetParam(), .plugin_dir = PluginDir()});
   ASSERT_NE(network, nullptr);
   const int count = network->spec().parameters_size();
   std::vector<std::vector<float>> before(static_cast<size_t>(count));
@@ -196,9 +196,8 @@ class Muon {
   std::unique_ptr<Network> Make(Precision precision) const {
     ModelConfig model = ZooModel("mlp");
     for (const int width : {24, 72, 72}) model.add_hidden(width);
-    return MakeNetwork(
-        model, problem_,
-        {.backend = "cudnn", .precision = precision, .plugin_dir = testing::PluginDir()});
+    return MakeNetwork(model, problem_,
+                       {.backend = "cudnn", .precision = precision, .plugin_dir = PluginDir()});
   }
   void MakeGradients(Network* network, uint64_t number) const {
     const auto result = network->TrainStep(problem_.step_batch(), number, nullptr);

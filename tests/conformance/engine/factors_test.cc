@@ -11,10 +11,10 @@
 #include "engine/reference/backend.h"
 #include "engine/runtime/network.h"
 #include "engine/runtime/plugin.h"
+#include "tests/folders.h"
 #include "tests/unit/engine/factors_check.h"
 #include "tests/unit/engine/graph_runner.h"
 #include "tests/unit/engine/network_fixture.h"
-#include "tests/unit/engine/plugin_dir.h"
 
 namespace psgd {
 namespace {
@@ -30,12 +30,12 @@ using testing::ZooModel;
 class FactorsConformance : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
-    const absl::Status status = LoadBackend(GetParam(), testing::PluginDir(), {}).status();
+    const absl::Status status = LoadBackend(GetParam(), PluginDir(), {}).status();
     if (!status.ok()) GTEST_SKIP() << status;
   }
   NetworkOptions Options(bool factors) const {
     NetworkOptions options = {.backend = GetParam()};
-    options.plugin_dir = testing::PluginDir();
+    options.plugin_dir = PluginDir();
     if (factors) options.factors = [](const std::string&, const Shape&, int64_t) { return true; };
     return options;
   }
@@ -98,7 +98,7 @@ TEST_P(MepropConformance, KeepsTheSameOfRows) {
       for (int64_t i = 0; i < columns; ++i) rows.push_back(value());
     }
     for (const int64_t count : {int64_t{1}, columns / 10 + 1, columns - 1}) {
-      EXPECT_EQ(Kept(rows, columns, count, *LoadBackend(GetParam(), testing::PluginDir(), {})),
+      EXPECT_EQ(Kept(rows, columns, count, *LoadBackend(GetParam(), PluginDir(), {})),
                 Kept(rows, columns, count, MakeReferenceBackend<float>({})))
           << count << " of " << columns;
     }

@@ -15,10 +15,10 @@
 #include "engine/runtime/planned_network.h"
 #include "engine/runtime/plugin.h"
 #include "engine/zoo/zoo.h"
+#include "tests/folders.h"
 #include "tests/unit/engine/graph_runner.h"
 #include "tests/unit/engine/network_fixture.h"
 #include "tests/unit/engine/op_cases.h"
-#include "tests/unit/engine/plugin_dir.h"
 
 namespace psgd {
 namespace {
@@ -33,7 +33,7 @@ absl::StatusOr<std::unique_ptr<Backend>> Load(bool fuse, Precision precision,
   BackendOptions options = {.dropout = {.seed = 3, .worker = 2}, .precision = precision};
   options.plan_only = plan_only;
   options.fuse = fuse;
-  return LoadBackend("cudnn", testing::PluginDir(), options);
+  return LoadBackend("cudnn", PluginDir(), options);
 }
 
 class FusionTest : public ::testing::TestWithParam<std::string> {
@@ -160,7 +160,7 @@ TEST(Fusion, ShrinksTheMemoryOfResnet18_cudnn) {
 // The time of a chain is that of its last node, which has the traffic of the chain.
 TEST(Fusion, IsTimedAsOneKernel_cudnn) {
   const Problem problem = testing::MakeProblem({3, 4, 4, 4}, 2);
-  const NetworkOptions options = {.backend = "cudnn", .plugin_dir = testing::PluginDir()};
+  const NetworkOptions options = {.backend = "cudnn", .plugin_dir = PluginDir()};
   auto network = Network::Create(ZooModel("resnet20"), problem.shape, problem.batch, options);
   if (!network.ok()) GTEST_SKIP() << network.status();
   for (int i = 0; i < (*network)->spec().parameters_size(); ++i) {
@@ -209,7 +209,7 @@ TEST(Fusion, AttentionIsOneKernelAPass_cudnn) {
   }
 
   const NetworkOptions options = {
-      .backend = "cudnn", .precision = Precision::kBf16, .plugin_dir = testing::PluginDir()};
+      .backend = "cudnn", .precision = Precision::kBf16, .plugin_dir = PluginDir()};
   const auto network = testing::MakeNetwork(model, problem, options);
   ASSERT_NE(network, nullptr);
   ASSERT_TRUE(network->TrainStep(problem.input(), problem.labels, 0, nullptr).ok());

@@ -18,7 +18,7 @@
 #include "proto/config.pb.h"
 #include "proto/model.pb.h"
 #include "tests/conformance/engine/golden_numbers.h"
-#include "tests/golden/golden_dir.h"
+#include "tests/folders.h"
 
 namespace psgd::testing {
 

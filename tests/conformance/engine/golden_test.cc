@@ -7,7 +7,7 @@
 
 #include "tests/conformance/engine/golden_graph.h"
 #include "tests/conformance/engine/golden_problem.h"
-#include "tests/unit/engine/plugin_dir.h"
+#include "tests/folders.h"
 
 namespace psgd {
 namespace {
@@ -47,7 +47,7 @@ TEST_P(GoldenTest, IsPyTorchs) {
   const GoldenProblem problem(test.model);
   const testing::Json& golden = problem.golden;
   auto made = Network::Create(problem.config, problem.shape, problem.batch,
-                              {.backend = test.backend, .plugin_dir = testing::PluginDir()});
+                              {.backend = test.backend, .plugin_dir = PluginDir()});
   if (IsAbsent(made.status())) GTEST_SKIP() << made.status();
   ASSERT_TRUE(made.ok()) << made.status();
   Network& network = **made;
@@ -96,7 +96,7 @@ TEST_P(GoldenTest, IsPyTorchs) {
 TEST_P(GoldenTest, LogitsArePyTorchs) {
   const GoldenCase& test = GetParam();
   const GoldenProblem problem(test.model);
-  auto backend = LoadBackend(test.backend, testing::PluginDir(), {});
+  auto backend = LoadBackend(test.backend, PluginDir(), {});
   if (IsAbsent(backend.status())) GTEST_SKIP() << backend.status();
   ASSERT_TRUE(backend.ok()) << backend.status();
   auto model = BuildModel(problem.config, problem.shape, problem.batch, Mode::kTrain);

@@ -11,9 +11,9 @@
 
 #include "engine/runtime/plugin.h"
 #include "engine/runtime/replicas.h"
+#include "tests/folders.h"
 #include "tests/unit/engine/low_rank_model.h"
 #include "tests/unit/engine/network_fixture.h"
-#include "tests/unit/engine/plugin_dir.h"
 
 namespace psgd {
 namespace {
@@ -30,7 +30,7 @@ class GroupTest : public ::testing::Test {
     while (found.ok() && devices_ < kMost) {
       BackendOptions options;
       options.device = devices_;
-      found = LoadBackend("cudnn", testing::PluginDir(), options).status();
+      found = LoadBackend("cudnn", PluginDir(), options).status();
       devices_ += found.ok();
     }
     if (devices_ < 2) GTEST_SKIP() << "a group takes two GPUs: " << found;
@@ -90,7 +90,7 @@ class GroupTest : public ::testing::Test {
 
   static constexpr int kMost = 3;
   int devices_ = 0;
-  const NetworkOptions options_ = {.backend = "cudnn", .plugin_dir = testing::PluginDir()};
+  const NetworkOptions options_ = {.backend = "cudnn", .plugin_dir = PluginDir()};
 };
 
 // The first step is launched, later ones are replayed. Labels that do not count give the replicas

@@ -9,8 +9,8 @@
 #include <gtest/gtest.h>
 
 #include "engine/runtime/replicas.h"
+#include "tests/folders.h"
 #include "tests/unit/engine/network_fixture.h"
-#include "tests/unit/engine/plugin_dir.h"
 
 namespace psgd {
 namespace {
@@ -31,7 +31,7 @@ class NetworkConformanceTest : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
     options_.backend = GetParam();
-    options_.plugin_dir = testing::PluginDir();
+    options_.plugin_dir = PluginDir();
     SkipWithoutBackend();
   }
 
@@ -265,7 +265,7 @@ TEST_P(NetworkConformanceTest, WeightsMayComeWhileAStepComputes) {
 
 TEST(Replicas, OnlyGpusMeetOnDevices) {
   const Problem problem = MakeProblem({1, 4, 4, 2}, 12);
-  const NetworkOptions onednn = {.backend = "onednn", .plugin_dir = testing::PluginDir()};
+  const NetworkOptions onednn = {.backend = "onednn", .plugin_dir = PluginDir()};
   const auto replicas =
       Replicas::Create(ZooModel("mlp"), problem.shape, 12, std::vector<NetworkOptions>(2, onednn),
                        ReduceOn::kDevices);
@@ -279,7 +279,7 @@ class PrecisionTest : public NetworkConformanceTest {
  protected:
   void SetUp() override {
     options_.backend = "cudnn";
-    options_.plugin_dir = testing::PluginDir();
+    options_.plugin_dir = PluginDir();
     const auto precision = PrecisionNamed(GetParam());
     ASSERT_TRUE(precision.ok()) << precision.status();
     options_.precision = *precision;

@@ -3,7 +3,7 @@
 #include <cstdlib>
 
 #include "tests/conformance/engine/onnx_torch.h"
-#include "tests/unit/engine/plugin_dir.h"
+#include "tests/folders.h"
 
 namespace psgd {
 namespace {
@@ -25,8 +25,8 @@ int PrintLosses(int argc, char** argv) {
   ModelConfig config;
   config.set_onnx(argv[1]);
   for (int i = 9; i < argc; ++i) config.add_frozen(argv[i]);
-  const auto network = testing::NetworkOfFile(
-      config, problem, {.backend = argv[2], .plugin_dir = testing::PluginDir()});
+  const auto network =
+      testing::NetworkOfFile(config, problem, {.backend = argv[2], .plugin_dir = PluginDir()});
   if (!network.ok()) {
     std::fprintf(stderr, "%s\n", std::string(network.status().message()).c_str());
     return 1;

@@ -10,9 +10,8 @@
 #include "common/files.h"
 #include "engine/onnx/export.h"
 #include "engine/onnx/import.h"
-#include "tests/golden/golden_dir.h"
+#include "tests/folders.h"
 #include "tests/unit/engine/network_fixture.h"
-#include "tests/unit/engine/plugin_dir.h"
 
 namespace psgd {
 namespace {
@@ -42,7 +41,7 @@ ModelConfig FileModel(const std::string& path) {
 }
 
 ModelConfig ConfigOf(const RoundTrip& test) {
-  if (test.file()) return FileModel(testing::GoldenFile("onnx/" + std::string(test.model)));
+  if (test.file()) return FileModel(GoldenFile("onnx/" + std::string(test.model)));
   return test.shape.IsSequence() ? testing::SequenceModel(test.model)
                                  : testing::ZooModel(test.model);
 }
@@ -72,7 +71,7 @@ void SetWeights(Network* network, const std::string& path) {
 TEST_P(OnnxRoundTripTest, ComesBackAsItWas) {
   const RoundTrip& test = GetParam();
   const Problem problem = ProblemOf(test);
-  NetworkOptions options = {.backend = "onednn", .plugin_dir = testing::PluginDir()};
+  NetworkOptions options = {.backend = "onednn", .plugin_dir = PluginDir()};
   const absl::Status there = Network::Create(ConfigOf(test), problem.shape, 3, options).status();
   if (absl::IsNotFound(there)) options.backend = "reference";
   const auto first = MakeNetwork(ConfigOf(test), problem, options);

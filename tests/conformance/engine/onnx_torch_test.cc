@@ -12,8 +12,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "tests/conformance/engine/onnx_torch.h"
-#include "tests/golden/golden_dir.h"
-#include "tests/unit/engine/plugin_dir.h"
+#include "tests/folders.h"
 
 namespace psgd {
 namespace {
@@ -36,8 +35,7 @@ void PrintTo(const TorchCase& test, std::ostream* out) { *out << test.name; }
 
 absl::StatusOr<std::unique_ptr<Network>> FromFile(const ModelConfig& config, const Problem& problem,
                                                   const std::string& backend) {
-  return testing::NetworkOfFile(config, problem,
-                                {.backend = backend, .plugin_dir = testing::PluginDir()});
+  return testing::NetworkOfFile(config, problem, {.backend = backend, .plugin_dir = PluginDir()});
 }
 
 // Whether the backend was not built or has no device here.
@@ -49,7 +47,7 @@ class OnnxTorchTest : public ::testing::TestWithParam<TorchCase> {
  protected:
   void Compare(const std::string& backend) {
     const TorchCase& test = GetParam();
-    const std::string path = testing::GoldenFile(absl::StrCat("onnx/", test.name, ".onnx"));
+    const std::string path = GoldenFile(absl::StrCat("onnx/", test.name, ".onnx"));
     const Problem problem =
         test.tokens ? testing::TorchTokens(3, 12, 40) : testing::TorchImages(4, test.size, 10);
     ModelConfig config;
@@ -60,7 +58,7 @@ class OnnxTorchTest : public ::testing::TestWithParam<TorchCase> {
     if (Missing(network.status()) && backend != "reference") GTEST_SKIP() << network.status();
     ASSERT_TRUE(network.ok()) << network.status();
     const std::vector<double> wanted =
-        nlohmann::json::parse(std::ifstream(testing::GoldenFile("onnx/losses.json"))).at(test.name);
+        nlohmann::json::parse(std::ifstream(GoldenFile("onnx/losses.json"))).at(test.name);
     ASSERT_EQ(wanted.size(), 10u);
     const double bound = std::min(kBound, kBoundOfFall * (wanted.front() - wanted.back()));
     for (uint64_t step = 0; step < wanted.size(); ++step) {
@@ -105,7 +103,7 @@ TEST_P(OnnxFrozen, BiasesHaveTheirGradientsWhereTheirWeightsAreFrozen) {
   for (const char* name : {"unet", "resnet"}) {
     const Problem problem = testing::TorchImages(4, 16, 10);
     ModelConfig config;
-    config.set_onnx(testing::GoldenFile(absl::StrCat("onnx/", name, ".onnx")));
+    config.set_onnx(GoldenFile(absl::StrCat("onnx/", name, ".onnx")));
     const auto whole = FromFile(config, problem, GetParam());
     if (Missing(whole.status())) GTEST_SKIP() << whole.status();
     config.add_frozen("*.weight");

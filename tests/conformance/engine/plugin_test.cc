@@ -11,7 +11,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/unit/engine/plugin_dir.h"
+#include "tests/folders.h"
 
 namespace psgd {
 namespace {
@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
 TEST(PluginTest, RefusesAProgramOfAnotherBuild) {
-  const std::string path = testing::PluginDir() + "/libpsgd_onednn.so";
+  const std::string path = PluginDir() + "/libpsgd_onednn.so";
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (library == nullptr) GTEST_SKIP() << dlerror();
   const auto make = reinterpret_cast<MakeBackendFunction>(dlsym(library, "psgd_make_backend"));
@@ -62,14 +62,14 @@ TEST(PluginTest, SaysHowToGetWhatIsMissing) {
 // Other tests skip a backend that does not load. This test checks that every built backend loads.
 TEST(PluginTest, WhatWasBuiltLoads) {
   for (const char* built : {PSGD_TEST_PLUGINS}) {
-    const std::string file = testing::PluginDir() + "/lib" + built + ".so";
+    const std::string file = PluginDir() + "/lib" + built + ".so";
     void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     EXPECT_NE(library, nullptr) << dlerror();
   }
 }
 
 TEST(PluginTest, CudnnSaysThatThereIsNoDevice) {
-  const auto backend = LoadBackend("cudnn", testing::PluginDir(), {});
+  const auto backend = LoadBackend("cudnn", PluginDir(), {});
   if (backend.ok()) GTEST_SKIP() << "there is one";
   const std::vector<std::string> built = {PSGD_TEST_PLUGINS};
   if (std::find(built.begin(), built.end(), "psgd_cudnn") == built.end()) {

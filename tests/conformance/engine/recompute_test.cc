@@ -6,8 +6,8 @@
 
 #include "engine/graph/recompute.h"
 #include "engine/runtime/memory_report.h"
+#include "tests/folders.h"
 #include "tests/unit/engine/network_fixture.h"
-#include "tests/unit/engine/plugin_dir.h"
 
 namespace psgd {
 namespace {
@@ -50,7 +50,7 @@ TEST_P(RecomputeConformanceTest, GivesTheSameBits) {
   const auto& [backend, name, segments] = GetParam();
   const Problem problem = ProblemOf(name);
   ModelConfig model = Model(name);
-  const NetworkOptions options = {.backend = backend, .plugin_dir = testing::PluginDir()};
+  const NetworkOptions options = {.backend = backend, .plugin_dir = PluginDir()};
   const auto plain = Network::Create(model, problem.shape, problem.batch, options);
   if (absl::IsNotFound(plain.status()) || absl::IsFailedPrecondition(plain.status()) ||
       absl::IsUnavailable(plain.status())) {
@@ -99,7 +99,7 @@ INSTANTIATE_TEST_SUITE_P(All, RecomputeConformanceTest,
 
 // onednn's own memory, copies in other layouts and scratch, does not undo the savings.
 TEST(RecomputeTest, DeepNetworksOnOnednnTakeAFractionOfTheMemory) {
-  const NetworkOptions options = {.backend = "onednn", .plugin_dir = testing::PluginDir()};
+  const NetworkOptions options = {.backend = "onednn", .plugin_dir = PluginDir()};
   const SampleShape image = {3, 32, 32, 10};
   ModelConfig model = ZooModel("resnet110");
   const auto keeps = PlanMemory(model, image, 16, options);

@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "engine/zoo/zoo.h"
+#include "tests/folders.h"
 #include "tests/unit/engine/network_fixture.h"
-#include "tests/unit/engine/plugin_dir.h"
 
 namespace psgd {
 namespace {
@@ -43,7 +43,7 @@ class ZooTrainingTest : public ::testing::TestWithParam<std::tuple<std::string, 
  protected:
   void SetUp() override {
     options_.backend = std::get<0>(GetParam());
-    options_.plugin_dir = testing::PluginDir();
+    options_.plugin_dir = PluginDir();
     if (const absl::Status there = Absent(options_); !there.ok()) GTEST_SKIP() << there;
   }
   const ZooCase& zoo_case() const { return std::get<1>(GetParam()); }
@@ -103,7 +103,7 @@ class WholeZooTest : public ::testing::TestWithParam<std::tuple<std::string, std
 
 TEST_P(WholeZooTest, AStepChangesTheLoss) {
   const auto& [backend, model] = GetParam();
-  const NetworkOptions options = {.backend = backend, .plugin_dir = testing::PluginDir()};
+  const NetworkOptions options = {.backend = backend, .plugin_dir = PluginDir()};
   if (const absl::Status there = Absent(options); !there.ok()) GTEST_SKIP() << there;
   const Problem problem = SmallestProblem(model);
   ModelConfig config = ZooModel(model);

@@ -20,6 +20,7 @@
 #include "engine/runtime/plugin.h"
 #include "engine/runtime/replicas.h"
 #include "tests/fakes/emulated_cuda/settings.h"
+#include "tests/folders.h"
 #include "tests/unit/engine/graph_runner.h"
 #include "tests/unit/engine/network_fixture.h"
 
@@ -62,7 +63,7 @@ class EmulatedDeviceTest : public ::testing::Test {
     return (*network)->TrainStep(problem.input(), problem.labels, 0, nullptr).status();
   }
 
-  NetworkOptions options_ = {.backend = "cudnn", .plugin_dir = PSGD_EMULATED_DIR};
+  NetworkOptions options_ = {.backend = "cudnn", .plugin_dir = FakeDir("emulated_cuda")};
   Settings* settings_ = nullptr;
   Settings before_;
 };

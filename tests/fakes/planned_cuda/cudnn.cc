@@ -97,8 +97,9 @@ struct Cudnn {
 
 absl::StatusOr<Cudnn> Load() {
   constexpr char kNextStep[] = "install cuDNN 9.12 or newer";
-  // cuDNN loads the driver by its name, and then the loader returns the driver that is loaded.
-  PSGD_RETURN_IF_ERROR(LoadedLibrary::Load(PSGD_PLANNED_DRIVER, "build it").status());
+  // cuDNN loads the driver by its name, and then the loader returns the driver that is loaded: the
+  // one in the folder of this plugin, which the loader calls $ORIGIN.
+  PSGD_RETURN_IF_ERROR(LoadedLibrary::Load("$ORIGIN/libcuda.so.1", "build it").status());
   PSGD_ASSIGN_OR_RETURN(LoadedLibrary library, LoadedLibrary::Load("libcudnn.so.9", kNextStep));
   // cuDNN loads its compiler for each graph and frees it again. If it stays, planning takes a fifth
   // of the time.

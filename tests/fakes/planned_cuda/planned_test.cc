@@ -18,6 +18,7 @@
 #include "engine/zoo/zoo.h"
 #include "tests/fakes/emulated_cuda/settings.h"
 #include "tests/fakes/planned_cuda/plans.h"
+#include "tests/folders.h"
 #include "tests/unit/engine/case_builder.h"
 #include "tests/unit/engine/network_fixture.h"
 
@@ -64,7 +65,7 @@ class PlannedTest : public ::testing::TestWithParam<int> {
  protected:
   void SetUp() override {
     const auto find = [](const char* name) {
-      return FindInPlugin("cudnn", PSGD_PLANNED_DIR, name);
+      return FindInPlugin("cudnn", FakeDir("planned_cuda"), name);
     };
     const auto planned = find("psgd_planned"), settings = find("psgd_emulated_settings");
     ASSERT_TRUE(planned.ok()) << planned.status();
@@ -80,7 +81,7 @@ class PlannedTest : public ::testing::TestWithParam<int> {
   void Plan(const Graph& graph, const std::string& precision, Check check, bool plan_only = true) {
     planned_->graphs.clear();
     const auto backend =
-        LoadBackend("cudnn", PSGD_PLANNED_DIR,
+        LoadBackend("cudnn", FakeDir("planned_cuda"),
                     {.precision = PrecisionNamed(precision).value(), .plan_only = plan_only});
     ASSERT_TRUE(backend.ok()) << backend.status();
     const auto executor = Executor::Create(graph, backend->get());
@@ -198,8 +199,8 @@ TEST_P(PlannedTest, ConvolutionsNeedNoTransposesAndNoKernelsOfOurs) {
 class OldDeviceTest : public PlannedTest {};
 
 TEST_P(OldDeviceTest, HasNoBf16) {
-  const auto backend =
-      LoadBackend("cudnn", PSGD_PLANNED_DIR, {.precision = Precision::kBf16, .plan_only = true});
+  const auto backend = LoadBackend("cudnn", FakeDir("planned_cuda"),
+                                   {.precision = Precision::kBf16, .plan_only = true});
   EXPECT_THAT(backend.status().ToString(), HasSubstr("use --precision fp16"));
 }
 

@@ -9,6 +9,7 @@
 #include "common/plugin.h"
 #include "engine/runtime/replicas.h"
 #include "tests/fakes/queued_device/asked.h"
+#include "tests/folders.h"
 #include "tests/unit/engine/network_fixture.h"
 
 namespace psgd {
@@ -26,7 +27,7 @@ constexpr int kNever = -1;
 constexpr int kCalls = 20;  // of `meanwhile`
 
 NetworkOptions Device(int seed) {
-  return {.backend = "cudnn", .device = seed, .plugin_dir = PSGD_QUEUED_DEVICE_DIR};
+  return {.backend = "cudnn", .device = seed, .plugin_dir = FakeDir("queued_device")};
 }
 const NetworkOptions kHost = {.backend = "reference"};
 
@@ -100,7 +101,7 @@ TEST(QueuedDevice, TrainsAsTheHostDoes) {
 }
 
 TEST(QueuedDevice, AStepThatCannotBeRecordedIsLaunchedKernelByKernel) {
-  const auto found = FindInPlugin("cudnn", PSGD_QUEUED_DEVICE_DIR, "psgd_queued_device_faults");
+  const auto found = FindInPlugin("cudnn", FakeDir("queued_device"), "psgd_queued_device_faults");
   ASSERT_TRUE(found.ok()) << found.status();
   queued::Faults* const faults = reinterpret_cast<queued::FaultsFunction>(*found)();
   const Problem problem = MakeProblem({1, 8, 8, 4}, 6);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "tests/fakes/queued_device/asked.h"
+#include "tests/folders.h"
 #include "tests/system/run_test.h"
 #include "train/dry_run.h"
 #include "train/trainer.h"
@@ -28,7 +29,7 @@ constexpr size_t kFirstSteady = 4;
 constexpr size_t kLeastSteady = 40;
 
 std::vector<Asked> AskedOf(int device) {
-  const std::string plugin = std::string(PSGD_QUEUED_DEVICE_DIR) + "/libpsgd_cudnn.so";
+  const std::string plugin = FakeDir("queued_device") + "/libpsgd_cudnn.so";
   void* const library = dlopen(plugin.c_str(), RTLD_NOW | RTLD_NOLOAD);
   if (library == nullptr) return {};
   const auto asked =
@@ -86,7 +87,7 @@ class SteadyState : public RunTest {
     options.server = ServerOf(server);
     options.name = "queued";
     options.gpus = {{.index = kDevice, .name = "streams in host memory"}};
-    options.plugin_dir = PSGD_QUEUED_DEVICE_DIR;
+    options.plugin_dir = FakeDir("queued_device");
     // Gives the loader time to have batches ready.
     options.step_delay = Milliseconds(2);
     const absl::Status trained = Trainer(options).Run();
@@ -280,7 +281,7 @@ TEST(DryRun, CountsTheWeightsThatComeAhead) {
   data->mutable_synthetic()->set_test_samples(64);
   for (int size : {1, 32, 32}) data->mutable_synthetic()->add_shape(size);
   data->mutable_synthetic()->set_classes(10);
-  const NetworkOptions device = {.backend = "cudnn", .plugin_dir = PSGD_QUEUED_DEVICE_DIR};
+  const NetworkOptions device = {.backend = "cudnn", .plugin_dir = FakeDir("queued_device")};
   const auto text = [&](size_t mebibytes) {
     const auto told = DryRunText(config, device, mebibytes << 20);
     EXPECT_TRUE(told.ok()) << told.status();

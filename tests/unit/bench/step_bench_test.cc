@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/match.h"
+#include "tests/folders.h"
 
 namespace psgd {
 namespace {
@@ -47,7 +48,7 @@ TEST(StepBench, EveryKindOfSampleIsTaken) {
 TEST(StepBench, ADeviceReplaysItsSteps) {
   StepBenchOptions options = OptionsFor("mlp", {1, 4, 4, 10});
   options.backend = "cudnn";
-  options.plugin_dir = PSGD_QUEUED_DEVICE_DIR;
+  options.plugin_dir = FakeDir("queued_device");
   const auto rows = RunStepBench(options);
   ASSERT_TRUE(rows.ok()) << rows.status();
   EXPECT_TRUE(rows->front().verified);

@@ -18,6 +18,7 @@
 #include "common/log.h"
 #include "common/plugin.h"
 #include "tests/fakes/queued_device/asked.h"
+#include "tests/folders.h"
 #include "tests/unit/client/small_server.h"
 
 namespace psgd {
@@ -45,7 +46,7 @@ MemberOptions OptionsFor(const SmallServer& server) {
 class DeviceArrayOfProgram {
  public:
   DeviceArrayOfProgram(int device, size_t count) : device_(device), values_(count, NAN) {
-    const auto found = FindInPlugin("cudnn", PSGD_QUEUED_DEVICE_DIR, "psgd_queued_device_put");
+    const auto found = FindInPlugin("cudnn", FakeDir("queued_device"), "psgd_queued_device_put");
     EXPECT_TRUE(found.ok()) << found.status();
     put_ = reinterpret_cast<queued::PutFunction>(*found);
   }
@@ -68,7 +69,7 @@ struct Program {
   bool gradients = false;          // pushes them; else weights
   std::optional<int> device = {};  // where its tensors are; nullopt: on the host
   int stream = 0;                  // on which it writes there
-  std::string plugin_dir = PSGD_QUEUED_DEVICE_DIR;
+  std::string plugin_dir = FakeDir("queued_device");
   std::string log_file = {};
   int steps = kSteps;
   int64_t rows = 100;          // of the matrix
@@ -257,7 +258,7 @@ TEST(DeviceProgramTest, TellsWhetherTheDeviceNeedsTheWeights) {
 TEST(DeviceProgramTest, SmallTensorsAreEncodedTogether) {
   const int device = 7;
   EXPECT_TRUE(Train({.config = Compression("onebit"), .device = device}).status.ok());
-  const auto found = FindInPlugin("cudnn", PSGD_QUEUED_DEVICE_DIR, "psgd_queued_device_asked");
+  const auto found = FindInPlugin("cudnn", FakeDir("queued_device"), "psgd_queued_device_asked");
   std::vector<queued::Asked> asked;
   reinterpret_cast<queued::AskedFunction> (*found)(device, &asked);
   const auto groups = std::ranges::count_if(asked, [](const queued::Asked& call) {
@@ -346,7 +347,7 @@ TEST(DeviceProgramTest, TheLogTellsWhereTensorsAreCodedAndWhy) {
                     .status.ok());
     return Read(log);
   };
-  EXPECT_THAT(said(Compression("onebit"), PSGD_QUEUED_DEVICE_DIR),
+  EXPECT_THAT(said(Compression("onebit"), FakeDir("queued_device")),
               AllOf(HasSubstr("coded on CUDA device 0: matrix, tail"),
                     HasSubstr("on a GPU, but coded on the host, because no codec shortens it "
                               "(none): bias")));
@@ -372,7 +373,7 @@ TEST(DeviceProgramTest, LocalStepsAreCodedOnTheHost) {
 
 TEST(DeviceProgramTest, WrongCallsSayWhatToDo) {
   SmallServer server(Compression("onebit"));
-  const auto client = Client::Join(OptionsFor(server), PSGD_QUEUED_DEVICE_DIR).value();
+  const auto client = Client::Join(OptionsFor(server), FakeDir("queued_device")).value();
   const std::vector<float> first(kElements, 1);
   ASSERT_TRUE(client->AddTensor({.name = "matrix", .shape = {100, 10}}, first).ok());
   ASSERT_TRUE(client->AddTensor({.name = "bias", .shape = {kElements}}, first).ok());
@@ -408,7 +409,7 @@ TEST(DeviceProgramTest, WrongCallsSayWhatToDo) {
   expect(client->pushes().Push(kMatrix, Pushed::kWeights,
                                DeviceValues{values.data(), first.data(), 7}),
          kInvalid, "matrix has 1000 elements");
-  const auto found = FindInPlugin("cudnn", PSGD_QUEUED_DEVICE_DIR, "psgd_queued_device_faults");
+  const auto found = FindInPlugin("cudnn", FakeDir("queued_device"), "psgd_queued_device_faults");
   queued::Faults* const faults = reinterpret_cast<queued::FaultsFunction>(*found)();
   for (const float* const memory : {there.values, there.base}) {
     faults->foreign_memory = memory;

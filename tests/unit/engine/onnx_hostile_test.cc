@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "common/philox.h"
+#include "tests/folders.h"
 #include "tests/unit/engine/onnx_maker.h"
 
 namespace psgd {
@@ -256,8 +257,7 @@ class Spoiler {
 TEST(OnnxHostile, ChangedNetworksOfPyTorch) {
   RandomStream random(MakeKey(4, RandomPurpose::kSynthetic), 10);
   for (const char* name : {"resnet", "unet", "gpt", "gpt_fixed_batch", "encoder", "lstm", "gru"}) {
-    std::ifstream file(std::string(PSGD_SOURCE_DIR "/tests/golden/onnx/") + name + ".onnx",
-                       std::ios::binary);
+    std::ifstream file(GoldenFile(std::string("onnx/") + name + ".onnx"), std::ios::binary);
     ModelProto original;
     ASSERT_TRUE(original.ParseFromIstream(&file)) << name;
     const bool tokens =

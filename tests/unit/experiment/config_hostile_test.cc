@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "experiment/config/config_yaml.h"
+#include "tests/folders.h"
 
 namespace psgd {
 namespace {
@@ -109,7 +110,7 @@ TEST(ConfigHostile, BinaryGarbage) {
 
 std::vector<std::string> ShippedConfigs() {
   std::vector<std::string> texts;
-  for (const auto& entry : std::filesystem::directory_iterator(PSGD_SOURCE_DIR "/configs")) {
+  for (const auto& entry : std::filesystem::directory_iterator(SourceDir() + "/configs")) {
     if (entry.is_directory()) continue;  // sweeps: tests/unit/sweep
     std::stringstream text;
     text << std::ifstream(entry.path()).rdbuf();

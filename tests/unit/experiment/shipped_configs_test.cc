@@ -14,6 +14,7 @@
 #include "experiment/config/config_yaml.h"
 #include "experiment/config/format_value.h"
 #include "experiment/config/schema.h"
+#include "tests/folders.h"
 
 namespace psgd {
 namespace {
@@ -30,7 +31,7 @@ std::string Read(const std::filesystem::path& path) {
 
 TEST(ShippedConfigs, LoadAndValidate) {
   int found = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(PSGD_SOURCE_DIR "/configs")) {
+  for (const auto& entry : std::filesystem::directory_iterator(SourceDir() + "/configs")) {
     if (entry.is_directory()) continue;  // sweeps: tests/unit/sweep
     const absl::StatusOr<Config> config = LoadConfig(entry.path().string());
     ASSERT_TRUE(config.ok()) << config.status();
@@ -108,7 +109,7 @@ void CollectRows(const Descriptor& type, const std::string& prefix, std::set<std
 }
 
 TEST(Documentation, HasEveryKeyWithItsDefaultAndRange) {
-  const std::string page = Read(PSGD_SOURCE_DIR "/docs/configuration.md");
+  const std::string page = Read(SourceDir() + "/docs/configuration.md");
   const std::vector<std::string> lines = absl::StrSplit(page, '\n');
   std::set<std::string> rows;
   CollectRows(*Config::descriptor(), "", &rows);
@@ -133,7 +134,7 @@ TEST(Documentation, HasEveryKeyWithItsDefaultAndRange) {
 }
 
 TEST(Documentation, ItsExamplesLoad) {
-  const std::string page = Read(PSGD_SOURCE_DIR "/docs/configuration.md");
+  const std::string page = Read(SourceDir() + "/docs/configuration.md");
   const std::vector<std::string> parts = absl::StrSplit(page, "```yaml\n");
   ASSERT_GT(parts.size(), 1u);
   for (size_t i = 1; i < parts.size(); ++i) {

@@ -8,6 +8,8 @@
 #include <sstream>
 #include <string>
 
+#include "tests/folders.h"
+
 namespace psgd {
 namespace {
 
@@ -280,7 +282,7 @@ TEST(WireFormatTest, APayloadMayNotCrossFrames) {
 
 // Each line of the example has bytes and then a text.
 TEST(WireFormatTest, TheExampleOfTheDocumentIsAMessage) {
-  std::ifstream page(PSGD_SOURCE_DIR "/docs/wire.md");
+  std::ifstream page(SourceDir() + "/docs/wire.md");
   std::string line;
   while (std::getline(page, line) && !line.ends_with("one payload `aa aa`:")) continue;
   std::getline(page, line);

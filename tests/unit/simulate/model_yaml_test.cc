@@ -3,6 +3,7 @@
 
 #include "experiment/config/config_yaml.h"
 #include "simulate/model_yaml.h"
+#include "tests/folders.h"
 
 namespace psgd::sim {
 namespace {
@@ -64,12 +65,12 @@ TEST(ModelYaml, AMissingFileIsNamed) {
 
 TEST(ModelYaml, ShippedModelsLoad) {
   for (const std::string name : {"titan_x", "internet"}) {
-    const auto model = LoadModel(PSGD_SOURCE_DIR "/configs/sim/" + name + ".yaml");
+    const auto model = LoadModel(SourceDir() + "/configs/sim/" + name + ".yaml");
     ASSERT_TRUE(model.ok()) << model.status();
     EXPECT_GT(model->worker().sample(), 0);
   }
   for (const std::string name : {"alexnet", "gpt_1b", "gpt_10b"}) {
-    const auto config = LoadConfig(PSGD_SOURCE_DIR "/configs/sim/" + name + ".yaml");
+    const auto config = LoadConfig(SourceDir() + "/configs/sim/" + name + ".yaml");
     ASSERT_TRUE(config.ok()) << config.status();
     EXPECT_EQ(ValidateConfig(ResolveDefaults(*config)), absl::OkStatus());
   }

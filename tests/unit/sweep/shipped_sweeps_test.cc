@@ -13,6 +13,7 @@
 #include "absl/strings/match.h"
 #include "experiment/plan/expand.h"
 #include "experiment/plan/sweep_yaml.h"
+#include "tests/folders.h"
 
 namespace psgd {
 namespace {
@@ -21,7 +22,7 @@ using testing::HasSubstr;
 
 TEST(ShippedSweeps, Expand) {
   int found = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(PSGD_SOURCE_DIR "/configs/sweeps")) {
+  for (const auto& entry : std::filesystem::directory_iterator(SourceDir() + "/configs/sweeps")) {
     const std::string path = entry.path().string();
     const auto sweep = LoadSweep(path);
     ASSERT_TRUE(sweep.ok()) << sweep.status();
@@ -61,7 +62,7 @@ TEST(ShippedSweeps, MutationsAreReadOrRefused) {
                                 "*a", "\"", "# ", "null", "-1", "1e", ", "};
   std::mt19937_64 random(5);
   int accepted = 0, refused = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(PSGD_SOURCE_DIR "/configs/sweeps")) {
+  for (const auto& entry : std::filesystem::directory_iterator(SourceDir() + "/configs/sweeps")) {
     std::stringstream stream;
     stream << std::ifstream(entry.path()).rdbuf();
     for (int i = 0; i < 200; ++i) {
