@@ -153,4 +153,22 @@ PS_HD inline uint32_t AwaitNumber(const uint32_t* at) {
 #endif
 }
 
+// A phase at the end of a part of a work that blocks share. Returns true in the one block whose
+// part ends last: in later phases it may read what all parts stored. `ended` is 0 before the
+// launch; `shared` is in shared memory.
+PS_HD inline bool EndsLast(const Block& block, uint32_t parts, uint32_t* ended, uint32_t* shared) {
+  block.Once([&] {
+  // What the block's threads stored in earlier phases is there before the number tells so, and
+  // what the other blocks stored is read after it.
+#ifdef __CUDA_ARCH__
+    __threadfence();
+#endif
+    *shared = AtomicAdd(ended, 1) + 1;
+#ifdef __CUDA_ARCH__
+    __threadfence();
+#endif
+  });
+  return *shared == parts;
+}
+
 }  // namespace psgd::cuda

@@ -84,12 +84,9 @@ class CoderOf<DgcTwin, Queue> final : public Coder<Queue> {
 
   const float* Scale(Queue& queue, Source source) const {
     if (options_.limit == 0) return nullptr;
-    const uint32_t stretches = StretchesOf(elements_);
-    double* part = queue.template Scratch<double>(stretches);
     float* scale = queue.template Scratch<float>(1);
     source.residual = nullptr;
-    queue.Launch(stretches, SquaresBody{source, elements_, nullptr, part, nullptr});
-    queue.Launch(1, FoldBody<KnownCount, UseAsScale>{part, {stretches}, {options_.limit, scale}});
+    SumSquares(queue, source, elements_, nullptr, nullptr, UseAsScale{options_.limit, scale});
     return scale;
   }
 

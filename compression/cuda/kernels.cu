@@ -13,7 +13,6 @@ template std::unique_ptr<Coder<CudaQueue>> MakeCoder(const TwinOptions&);
 template void CudaRunner::Run<ZeroBody>(CudaRunner&, Parts);
 template void CudaRunner::Run<CopyOutBody>(CudaRunner&, Parts);
 template void CudaRunner::Run<MapBody<MarkNotFinite>>(CudaRunner&, Parts);
-template void CudaRunner::Run<SquaresBody>(CudaRunner&, Parts);
-template void CudaRunner::Run<FoldBody<KnownCount, StoreSum>>(CudaRunner&, Parts);
+template void CudaRunner::Run<SquaresBody<StoreSum>>(CudaRunner&, Parts);
 
 }  // namespace psgd::cuda

@@ -11,13 +11,10 @@ struct StoreSum {
 };
 
 template <typename Queue>
-void SumSquares(Queue& queue, const float* values, uint32_t count, double* to) {
-  const uint32_t stretches = StretchesOf(count);
-  double* part = queue.template Scratch<double>(stretches);
+void SquaredNorm(Queue& queue, const float* values, uint32_t count, double* to) {
   Source source;
   source.gradient = values;
-  queue.Launch(stretches, SquaresBody{source, count, nullptr, part, nullptr});
-  queue.Launch(1, FoldBody<KnownCount, StoreSum>{part, {stretches}, {to}});
+  SumSquares(queue, source, count, nullptr, nullptr, StoreSum{to});
 }
 
 }  // namespace psgd::cuda

@@ -7,14 +7,16 @@
 
 namespace psgd::cuda {
 
-// part[s] is the sum of magnitudes of stretch s of kSignStretch elements.
+// Sums magnitudes by stretches of kSignStretch elements.
+template <typename Use>
 struct MagnitudesBody {
   struct Shared {
     alignas(sizeof(Four)) float tile[kTile];
     SplitLanes lanes;
+    typename PartSums<Use>::Shared fold;
   };
   BlockTiles stretches;
-  double* part;
+  PartSums<Use> sums;
 
   PS_HD void operator()(const Block& block, Shared& shared) const {
     const Source& source = stretches.source;
@@ -24,10 +26,11 @@ struct MagnitudesBody {
                                 [&](const TileLane& lane) { shared.lanes.Add(lane, shared.tile); });
         });
     stretches.ForEachTeam(block, [&](uint32_t s, uint32_t team) {
-      const SplitSums sums =
+      const SplitSums split =
           FoldSplit(source.AsMade(), stretches.Begin(s), stretches.Count(s), shared.lanes, team);
-      part[s] = sums.positive - sums.negative;
+      sums.part[s] = split.positive - split.negative;
     });
+    sums.Fold(block, stretches.blocks, shared.fold);
   }
 };
 
@@ -64,11 +67,10 @@ class CoderOf<SignTwin, Queue> final : public Coder<Queue> {
   size_t Bound(uint64_t) const override { return sizeof(float) + BitBytes(elements_); }
   void Encode(Queue& queue, const CoderInput& input, const CoderOutput& output) override {
     const BlockTiles stretches = TilesOfBlocks(input.source, elements_, kSignStretch);
-    double* part = queue.template Scratch<double>(stretches.blocks);
     float* payload = reinterpret_cast<float*>(output.payload);
-    queue.Launch(stretches.launched(), MagnitudesBody{stretches, part});
-    queue.Launch(
-        1, FoldBody<KnownCount, UseAsMagnitude>{part, {stretches.blocks}, {payload, elements_}});
+    queue.Launch(stretches.launched(), MagnitudesBody<UseAsMagnitude>{
+                                           stretches, NewSums(queue, stretches.blocks,
+                                                              UseAsMagnitude{payload, elements_})});
     queue.Launch(TilesOf(elements_), SendSignBits{input.source, elements_, payload});
   }
 

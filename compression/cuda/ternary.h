@@ -35,7 +35,8 @@ struct UseAsValue {
   }
 };
 
-// A block of threads has one stretch: part[stretch] is the sum of its drawn magnitudes.
+// Sums the magnitudes of drawn elements. A block of threads has one stretch.
+template <typename Use>
 struct DrawBody {
   static constexpr uint32_t kGroups = kSumStretch / kTernaryGroup;
   static_assert(kGroups * kTernaryGroup == kSumStretch && kGroups == kTeams);
@@ -45,14 +46,15 @@ struct DrawBody {
     uint32_t drawn;
     float group[kGroups][kLanes];
     double lane[kLanes];
+    typename PartSums<Use>::Shared fold;
   };
   Source source;
   uint32_t elements;
   PhiloxKey key;
   uint64_t step;
   TernaryFit* fit;
-  double* part;
   std::byte* digits;
+  PartSums<Use> sums;
 
   PS_HD void operator()(const Block& block, Shared& shared) const {
     const size_t begin = size_t{block.index()} * kSumStretch;
@@ -79,9 +81,10 @@ struct DrawBody {
     block.Once([&] {
       double sum = 0;
       for (size_t lane = 0; lane < kLanes; ++lane) sum += shared.lane[lane];
-      part[block.index()] = sum;
+      sums.part[block.index()] = sum;
       AtomicAdd(&fit->drawn, shared.drawn);
     });
+    sums.Fold(block, block.count(), shared.fold);
   }
 
  private:
@@ -152,18 +155,18 @@ class CoderOf<TernaryTwin, Queue> final : public Coder<Queue> {
 
   size_t Bound(uint64_t) const override { return sizeof(float) + TernaryDigitBytes(elements_); }
   void Encode(Queue& queue, const CoderInput& input, const CoderOutput& output) override {
-    const uint32_t stretches = StretchesOf(elements_);
     TernaryFit* fit = queue.template Scratch<TernaryFit>(1);
-    double* part = queue.template Scratch<double>(stretches);
     queue.Zero(fit, 1);
     const Source& source = input.source;
-    queue.Launch(stretches, SquaresBody{source, elements_, source.residual, part, &fit->largest});
-    queue.Launch(1, FoldBody<KnownCount, UseAsLimit>{part, {stretches}, {fit, clip_, elements_}});
+    SumSquares(queue, source, elements_, source.residual, &fit->largest,
+               UseAsLimit{fit, clip_, elements_});
     std::byte* digits = output.payload + sizeof(float);
-    queue.Launch(stretches, DrawBody{source, elements_, input.key, input.step, fit, part, digits});
     const bool fitted = source.residual != nullptr;
+    const uint32_t stretches = StretchesOf(elements_);
     queue.Launch(
-        1, FoldBody<KnownCount, UseAsValue>{part, {stretches}, {fit, fitted, output.payload}});
+        stretches,
+        DrawBody<UseAsValue>{source, elements_, input.key, input.step, fit, digits,
+                             NewSums(queue, stretches, UseAsValue{fit, fitted, output.payload})});
     if (!fitted) return;
     Map(queue, source.AsMade(), elements_, KeepUndrawn{elements_, fit, digits, source.residual});
   }

@@ -33,18 +33,14 @@ std::vector<float> Numbers(size_t count) {
 
 class DeviceSums : public ::testing::TestWithParam<std::tuple<bool, size_t>> {
  protected:
-  template <typename Body>
-  void Run(size_t blocks, const Body& body) {
+  // Runs what launch(queue) launches.
+  template <typename Launch>
+  void Run(Launch launch) {
     HostRunner runner(std::get<0>(GetParam()));
     HostQueue queue(&runner);
     queue.BeginSlice();
-    queue.Launch(static_cast<uint32_t>(blocks), body);
+    launch(queue);
     queue.Run();
-  }
-  double Fold(const std::vector<double>& part) {
-    double sum = -1;
-    Run(1, cuda::FoldBody<cuda::KnownCount, Keep>{part.data(), {part.size()}, {&sum}});
-    return sum;
   }
 
   const CodecKernels& kernels_ = KernelsFor(CodecBackend::kScalar);
@@ -60,13 +56,15 @@ TEST_P(DeviceSums, OfSquaresGoByStretches) {
     expected.sum_squares += moments.sum_squares;
     expected.largest = std::max(expected.largest, moments.largest);
   }
-  std::vector<double> part(cuda::StretchesOf(numbers_.size()));
+  double sum = -1;
   uint32_t largest = 0;
   cuda::Source source;
   source.gradient = numbers_.data();
-  Run(part.size(), cuda::SquaresBody{source, static_cast<uint32_t>(numbers_.size()), nullptr,
-                                     part.data(), &largest});
-  EXPECT_EQ(Fold(part), expected.sum_squares);
+  Run([&](HostQueue& queue) {
+    cuda::SumSquares(queue, source, static_cast<uint32_t>(numbers_.size()), nullptr, &largest,
+                     Keep{&sum});
+  });
+  EXPECT_EQ(sum, expected.sum_squares);
   EXPECT_EQ(largest, MagnitudeBits(expected.largest));
 }
 
@@ -82,14 +80,18 @@ TEST_P(DeviceSums, OfDrawnMagnitudesGoByGroupsAndStretches) {
     expected.sum += drawn.sum;
     expected.count += drawn.count;
   }
-  std::vector<double> part(cuda::StretchesOf(numbers_.size()));
+  double sum = -1;
   cuda::TernaryFit fit = {};
   fit.limit = draw.limit;
   cuda::Source source;
   source.gradient = numbers_.data();
-  Run(part.size(), cuda::DrawBody{source, static_cast<uint32_t>(numbers_.size()), draw.key,
-                                  draw.step, &fit, part.data(), made.data()});
-  EXPECT_EQ(Fold(part), expected.sum);
+  Run([&](HostQueue& queue) {
+    const uint32_t stretches = cuda::StretchesOf(numbers_.size());
+    queue.Launch(stretches, cuda::DrawBody<Keep>{source, static_cast<uint32_t>(numbers_.size()),
+                                                 draw.key, draw.step, &fit, made.data(),
+                                                 cuda::NewSums(queue, stretches, Keep{&sum})});
+  });
+  EXPECT_EQ(sum, expected.sum);
   EXPECT_EQ(fit.drawn, expected.count);
   EXPECT_EQ(made, digits);
 }
@@ -101,9 +103,13 @@ TEST_P(DeviceSums, OfMagnitudesGoByLanesOfFloats) {
   source.gradient = numbers_.data();
   const cuda::BlockTiles stretches =
       cuda::TilesOfBlocks(source, static_cast<uint32_t>(numbers_.size()), kSignStretch);
-  std::vector<double> part(stretches.blocks);
-  Run(stretches.launched(), cuda::MagnitudesBody{stretches, part.data()});
-  EXPECT_EQ(Fold(part), expected);
+  double sum = -1;
+  Run([&](HostQueue& queue) {
+    queue.Launch(
+        stretches.launched(),
+        cuda::MagnitudesBody<Keep>{stretches, cuda::NewSums(queue, stretches.blocks, Keep{&sum})});
+  });
+  EXPECT_EQ(sum, expected);
 }
 
 // Large products cancel, and the rest of the small ones reveals the order.
@@ -121,7 +127,7 @@ TEST_P(DeviceSums, OfColumnsGoByLanesOfRows) {
   }
   std::vector<float> expected = matrix;
   MakeOrthonormal(expected, 2);
-  Run(1, cuda::OrthonormalBody{matrix.data(), rows, 2});
+  Run([&](HostQueue& queue) { queue.Launch(1, cuda::OrthonormalBody{matrix.data(), rows, 2}); });
   EXPECT_EQ(matrix, expected);
 }
 
