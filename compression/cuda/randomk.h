@@ -7,6 +7,7 @@
 
 namespace psgd::cuda {
 
+// Makes the elements of a tile and sends those of them that are drawn.
 struct StrataBody {
   using Shared = Nothing;
   Source source;
@@ -17,13 +18,21 @@ struct StrataBody {
   uint32_t* payload;
 
   PS_HD void operator()(const Block& block, Shared&) const {
-    float* values = reinterpret_cast<float*>(payload + 5);
-    block.Once([&] {
-      if (block.index() == 0) StoreHeader();
+    const size_t begin = size_t{block.index()} * kTile, end = begin + TileLength(begin, elements);
+    block.Each([&](uint32_t thread) {
+      if (thread == 0 && begin == 0) StoreHeader();
+      if (source.residual == nullptr) return;
+      ForRuns<kTile>(source, begin, end, thread, MakeElement{source.residual});
     });
-    block.ForAll(count, [&](size_t j) {
-      const Stratum stratum = StratumOf(static_cast<uint32_t>(j), elements, count);
+    if (begin == end) return;
+    float* values = reinterpret_cast<float*>(payload + 5);
+    // The first and the last stretch of a tile may have drawn an element of its neighbors.
+    const uint32_t first = StretchOf(begin), last = StretchOf(end - 1);
+    block.ForEach(last - first + 1, [&](size_t k) {
+      const auto j = static_cast<uint32_t>(first + k);
+      const Stratum stratum = StratumOf(j, elements, count);
       const uint32_t index = DrawFrom(stratum, Philox(key, j / 4, step).word[j % 4]);
+      if (index < begin || index >= end) return;
       const float value = source.Made(index);
       values[j] = source.residual != nullptr ? value : ScaledToStratum(value, stratum.length);
       if (source.residual != nullptr) source.residual[index] = 0;
@@ -31,6 +40,10 @@ struct StrataBody {
   }
 
  private:
+  // The stretch that has element i.
+  PS_HD uint32_t StretchOf(size_t i) const {
+    return static_cast<uint32_t>(((i + 1) * count + elements - 1) / elements - 1);
+  }
   PS_HD void StoreHeader() const {
     payload[0] = count;
     payload[1] = key.low;
@@ -48,12 +61,8 @@ class CoderOf<RandomkTwin, Queue> final : public Coder<Queue> {
 
   size_t Bound(uint64_t) const override { return 20 + count_ * sizeof(float); }
   void Encode(Queue& queue, const CoderInput& input, const CoderOutput& output) override {
-    const Source& source = input.source;
-    if (source.residual != nullptr) {
-      Map(queue, source, elements_, MakeElement{source.residual});
-    }
-    queue.Launch(count_ == 0 ? 1 : BlocksFor(count_),
-                 StrataBody{source, elements_, count_, input.key, input.step,
+    queue.Launch(std::max(1u, TilesOf(elements_)),
+                 StrataBody{input.source, elements_, count_, input.key, input.step,
                             reinterpret_cast<uint32_t*>(output.payload)});
   }
 
