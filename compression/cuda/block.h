@@ -4,6 +4,7 @@
 // must not depend on the order of the threads in a phase. No Abseil: nvcc reads this.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -150,6 +151,14 @@ PS_HD inline uint32_t AwaitNumber(const uint32_t* at) {
   return number;
 #else
   return *at;
+#endif
+}
+
+PS_HD inline uint32_t CountBits(uint32_t bits) {
+#ifdef __CUDA_ARCH__
+  return static_cast<uint32_t>(__popc(bits));
+#else
+  return static_cast<uint32_t>(std::popcount(bits));
 #endif
 }
 

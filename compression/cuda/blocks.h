@@ -9,15 +9,10 @@
 
 namespace psgd::cuda {
 
-// The norms to choose from. A block of zeros is never chosen.
+// The norms to choose from, once they are made.
 struct NormMaker {
-  static constexpr bool kChoosesZeros = false;
   Source norms;
-  PS_HD Source In() const { return norms; }
-  PS_HD void Keep(size_t, Four&, uint32_t) const {}
   PS_HD Source Out() const { return norms; }
-  PS_HD float Corrected(size_t i) const { return norms.gradient[i]; }
-  PS_HD float Made(size_t i) const { return norms.gradient[i]; }
 };
 
 // Makes the elements of the blocks and computes their norms.
@@ -50,54 +45,39 @@ struct NormsBody {
   }
 };
 
-struct BlocksPlanBody {
-  using Shared = Nothing;
-  EntriesView entries;
+// Writes values and header, and plans the codes.
+struct BlocksBody {
+  using Shared = GapsOf::Shared;
+  Source source;
+  GapsOf gaps;
   uint32_t elements;
   uint32_t block_elements;
-  RicePlan* plan;
   CoderOutput output;
 
-  PS_HD void operator()(const Block& block, Shared&) const {
-    block.Once([&] {
-      const uint32_t count = entries.count();
-      // All blocks have the same length, except the slice's last.
-      uint32_t sent = count * block_elements;
-      if (count > 0) {
-        const uint64_t end = (entries.indices[count - 1] + uint64_t{1}) * block_elements;
-        if (end > elements) sent -= static_cast<uint32_t>(end - elements);
-      }
-      plan->coded = 1;
-      plan->codes_at = static_cast<uint32_t>(kBlocksHeaderBytes + sent * sizeof(float));
-      const uint64_t bits = ChooseLowBits(entries, plan);
-      uint32_t* header = reinterpret_cast<uint32_t*>(output.payload);
-      header[0] = count;
-      header[1] = plan->low_bits;
-      header[2] = block_elements;
-      header[3] = sent;
-      *output.bytes = plan->codes_at + (bits + 7) / 8;
-    });
-  }
-};
-
-struct BlockValuesBody {
-  using Shared = Nothing;
-  Source source;
-  EntriesView entries;
-  uint32_t elements;
-  uint32_t block_elements;
-  size_t room;  // number of values
-  float* values;
-
-  PS_HD void operator()(const Block& block, Shared&) const {
-    const uint32_t count = entries.count();
-    block.ForAll(room, [&](size_t i) {
-      if (i / block_elements >= count) return;
+  PS_HD void operator()(const Block& block, Shared& shared) const {
+    const uint32_t count = gaps.entries.count();
+    // All blocks have the same length, except the slice's last.
+    uint32_t sent = count * block_elements;
+    if (count > 0) {
+      const uint64_t end = (gaps.entries.indices[count - 1] + uint64_t{1}) * block_elements;
+      if (end > elements) sent -= static_cast<uint32_t>(end - elements);
+    }
+    float* const values = reinterpret_cast<float*>(output.payload + kBlocksHeaderBytes);
+    block.ForAll(sent, [&](size_t i) {
       const size_t from =
-          size_t{entries.indices[i / block_elements]} * block_elements + i % block_elements;
-      if (from >= elements) return;
+          size_t{gaps.entries.indices[i / block_elements]} * block_elements + i % block_elements;
       values[i] = source.Made(from);
       if (source.residual != nullptr) source.residual[from] = 0;
+    });
+    const size_t codes_at = kBlocksHeaderBytes + sent * sizeof(float);
+    if (!gaps.Measure(block, true, codes_at, output.payload, shared)) return;
+    block.Once([&] {
+      *output.bytes = gaps.MakePlan(true, codes_at);
+      uint32_t* header = reinterpret_cast<uint32_t*>(output.payload);
+      header[0] = count;
+      header[1] = gaps.plan->low_bits;
+      header[2] = block_elements;
+      header[3] = sent;
     });
   }
 };
@@ -119,16 +99,12 @@ class CoderOf<BlocksTwin, Queue> final : public Coder<Queue> {
     float* norms = queue.template Scratch<float>(blocks_);
     const BlockTiles tiles = TilesOfBlocks(input.source, elements_, block_);
     queue.Launch(tiles.launched(), NormsBody{tiles, norms});
-    const Entries chosen =
-        ChooseLargest(queue, NormMaker{{.gradient = norms}}, blocks_, keep_, false);
-    const EntriesView entries = {chosen.indices, chosen.chosen};
-    queue.Zero(reinterpret_cast<uint32_t*>(output.payload), (Bound(0) + 3) / 4);
-    RicePlan* plan = MeasureGaps(queue, entries, keep_);
-    queue.Launch(1, BlocksPlanBody{entries, elements_, block_, plan, output});
-    queue.Launch(BlocksFor(ValuesRoom()),
-                 BlockValuesBody{input.source, entries, elements_, block_, ValuesRoom(),
-                                 reinterpret_cast<float*>(output.payload + kBlocksHeaderBytes)});
-    LaunchCodes(queue, entries, keep_, plan, output.payload);
+    const Candidates<NormMaker> candidates = {
+        {{.gradient = norms}}, blocks_, NewChosen(queue), nullptr, nullptr};
+    const GapsOf gaps = NewGaps(queue, ChooseAmong(queue, candidates, keep_, keep_));
+    queue.Launch(EntryBlocks(ValuesRoom()),
+                 BlocksBody{input.source, gaps, elements_, block_, output});
+    LaunchCodes(queue, gaps, keep_, output.payload);
   }
 
  private:

@@ -4,9 +4,16 @@
 #include <algorithm>
 
 #include "compression/cuda/chosen.h"
-#include "compression/cuda/scan.h"
 
 namespace psgd::cuda {
+
+// Chosen entries of a slice, in device memory.
+struct Entries {
+  const uint32_t* indices = nullptr;  // ascending
+  const uint32_t* found = nullptr;    // how many there are
+
+  PS_HD uint32_t count() const { return *found; }
+};
 
 // The most elements that ChooseLargest may choose; see LargestSelector::Select.
 inline uint32_t MostChosen(uint32_t keep, bool sampled, uint32_t elements) {
@@ -14,64 +21,66 @@ inline uint32_t MostChosen(uint32_t keep, bool sampled, uint32_t elements) {
   return guess ? static_cast<uint32_t>(MostOf(keep)) : keep;
 }
 
-template <typename Queue, typename Maker>
-void ListChosen(Queue& queue, const Maker& maker, bool zeros, Entries* entries) {
-  entries->indices = queue.template Scratch<uint32_t>(entries->room);
-  Select(queue, entries->elements, ChosenFlag<Maker>{maker, entries->chosen, zeros},
-         entries->indices, &entries->chosen->count);
+template <typename Queue>
+Chosen* NewChosen(Queue& queue) {
+  Chosen* const chosen = queue.template Scratch<Chosen>(1);
+  queue.Zero(chosen, 1);
+  return chosen;
 }
 
+// Makes the numbers and chooses those that reach `least`.
 template <typename Queue, typename Maker>
 Entries ChooseReaching(Queue& queue, const Maker& maker, uint32_t elements, uint32_t least) {
-  Entries entries = {nullptr, queue.template Scratch<Chosen>(1), elements, elements};
-  queue.Zero(entries.chosen, 1);
-  queue.Launch(TilesOf(elements), MakeBody<Maker>{maker, elements, entries.chosen, nullptr});
-  queue.Launch(1, JudgeBody{entries.chosen, elements, false, true, least});
-  ListChosen(queue, maker, Maker::kChoosesZeros, &entries);
-  return entries;
+  Chosen* const chosen = NewChosen(queue);
+  uint32_t* const indices = queue.template Scratch<uint32_t>(elements);
+  ListNumbers(queue, elements, MakeReaching<Maker>{maker, elements, least, indices, chosen});
+  return {indices, &chosen->count};
 }
 
-// Chooses the `keep` largest; `sampled`: as Selection::kSampled. REQUIRES: 0 < keep <= elements.
+// Chooses the `keep` largest candidates, or what a sample has settled: at most `most`. REQUIRES:
+// all numbers are made.
+template <typename Queue, typename Maker>
+Entries ChooseAmong(Queue& queue, const Candidates<Maker>& candidates, uint32_t keep,
+                    uint32_t most) {
+  constexpr uint32_t kCountingBlocks = 128;  // each adds its bins to the common bins
+  CutState* const state = queue.template Scratch<CutState>(1);
+  queue.Zero(state, 1);
+  queue.Launch(std::min(TilesOf(candidates.elements), kCountingBlocks),
+               CutBody<Maker>{candidates, keep, state});
+  uint32_t* const indices = queue.template Scratch<uint32_t>(most);
+  ListNumbers(queue, candidates.elements, PickChosen<Maker>{candidates, indices});
+  return {indices, &candidates.chosen->count};
+}
+
+// Whether a list of candidates pays: it is far shorter than all numbers.
+inline bool WorthListing(uint32_t keep, uint32_t elements) {
+  return elements >= 16384 && keep <= elements / 3;
+}
+
+// Makes the numbers and chooses the `keep` largest; `sampled`: as Selection::kSampled. Takes the
+// more memory the more it keeps, up to a third of the elements: dgc keeps most in its first step.
+// REQUIRES: keep <= elements; keep > 0 or there are no elements.
 template <typename Queue, typename Maker>
 Entries ChooseLargest(Queue& queue, const Maker& maker, uint32_t elements, uint32_t keep,
                       bool sampled) {
   if (keep == elements) return ChooseReaching(queue, maker, elements, 0);
   sampled = sampled && WorthSampling(keep, elements);
-  Entries entries = {nullptr, queue.template Scratch<Chosen>(1),
-                     MostChosen(keep, sampled, elements), elements};
-  Chosen* chosen = entries.chosen;
-  // Taken without a sample, too: then no step takes more memory than the first, which keeps most.
-  uint32_t* const samples = queue.template Scratch<uint32_t>(kSampleBins);
-  queue.Zero(chosen, 1);
-  if (sampled) {
-    const SamplePlan plan = PlanSample(elements, keep, false);
-    queue.Zero(samples, kSampleBins);
-    queue.Launch(BlocksFor(plan.runs * kSampleRun), SampleBody<Maker>{maker, plan, samples});
-    queue.Launch(1, FindBinBody<UseAsGuess>{
-                        samples, kSampleBins, {chosen, static_cast<uint32_t>(plan.wanted)}});
+  Candidates<Maker> candidates = {maker, elements, NewChosen(queue), nullptr, nullptr};
+  if (WorthListing(keep, elements)) {
+    const SamplePlan plan = PlanSample(elements, keep, !sampled);
+    uint32_t* const bins = queue.template Scratch<uint32_t>(kSampleBins);
+    queue.Zero(bins, kSampleBins);
+    queue.Launch(BlocksFor(plan.runs * kSampleRun),
+                 SampleBody<Maker>{maker, plan, bins, candidates.chosen});
+    // A guess that lets in more is a bad one.
+    const uint32_t room = std::min(elements, 2 * keep + kScanChunk);
+    candidates.indices = queue.template Scratch<uint32_t>(room);
+    candidates.values = queue.template Scratch<float>(room);
+    ListNumbers(queue, elements, MakeCandidates<Maker>{candidates, room, keep, sampled});
+  } else {
+    queue.Launch(TilesOf(elements), MakeBody<Maker>{maker, elements});
   }
-  constexpr uint32_t kCountingBlocks = 512;  // each adds its bins to the common bins
-  const uint32_t blocks = std::min(TilesOf(elements), kCountingBlocks);
-  for (uint32_t d = 0; d < kDigits; ++d) {
-    const Digit digit = DigitAt(d);
-    const uint32_t count = 1u << digit.width;
-    uint32_t* const bins = queue.template Scratch<uint32_t>(count);
-    queue.Zero(bins, count);
-    if (d == 0) {
-      queue.Launch(blocks, MakeBody<Maker>{maker, elements, chosen, sampled ? nullptr : bins});
-      queue.Launch(1, JudgeBody{chosen, keep, sampled, false, 0});
-    }
-    if (d > 0 || sampled) {
-      queue.Launch(blocks, DigitsBody<Maker>{maker, elements, chosen, digit, bins});
-    }
-    queue.Launch(1, FindBinBody<UseAsDigit>{bins, count, {chosen, digit.shift}});
-  }
-  const uint32_t chunks = (elements + kTieChunk - 1) / kTieChunk;
-  uint32_t* ties = queue.template Scratch<uint32_t>(chunks);
-  queue.Launch(chunks, CountTiesBody<Maker>{maker, elements, chosen, ties});
-  queue.Launch(1, FindLastTieBody<Maker>{maker, elements, ties, chosen});
-  ListChosen(queue, maker, false, &entries);
-  return entries;
+  return ChooseAmong(queue, candidates, keep, MostChosen(keep, sampled, elements));
 }
 
 }  // namespace psgd::cuda

@@ -7,15 +7,15 @@
 //   Made(i)        number i, once made
 //   Out()          a source of these
 //   Leave(i, left) keeps `left`, what is not sent of a chosen number i
-//   kChoosesZeros  whether zeros are chosen if all numbers are
+// If a sample guesses which magnitude the chosen numbers reach, the pass that makes the numbers
+// lists those that reach it, the candidates, and later passes read these alone. If the sample
+// guesses badly, or takes no part, all numbers are candidates.
 #pragma once
 
 #include "compression/cuda/scan.h"
 #include "compression/sparse/sample_plan.h"
 
 namespace psgd::cuda {
-
-inline constexpr uint32_t kEveryTie = 0xFFFFFFFFu;
 
 // A part of a magnitude's bits. The first has those at the top.
 struct Digit {
@@ -25,285 +25,278 @@ inline constexpr uint32_t kDigits = 3;
 PS_HD constexpr Digit DigitAt(uint32_t d) {
   return d == 0 ? Digit{20, 11} : d == 1 ? Digit{10, 10} : Digit{0, 10};
 }
-inline constexpr uint32_t kFirstBins = 1u << DigitAt(0).width;
+inline constexpr uint32_t kMostBins = 1u << DigitAt(0).width;  // of a digit
 
-// Lives in device memory. Each pass reads what the passes before it wrote.
+inline constexpr uint32_t kEveryTie = 0xFFFFFFFFu;
+
+// Lives in device memory, all 0 at first. Each launch reads what those before it wrote.
 struct Chosen {
-  uint32_t guess;     // magnitude bits, guessed from a sample; 0: no guess
-  uint32_t reached;   // elements that reach the guess
-  uint32_t settled;   // not 0: least and last_tie are final
-  uint32_t least;     // bits of the least chosen magnitude, as far as they are known
-  uint32_t ties;      // elements to choose among those that match the known bits
-  uint32_t last_tie;  // index of the last chosen element whose bits equal least
-  uint32_t count;     // elements chosen
+  uint32_t sampled;  // blocks that have ended the sample
+  uint32_t guess;    // magnitude bits, guessed from the sample
+  uint32_t listed;   // candidates in their list; 0: all numbers are candidates
+  uint32_t settled;  // not 0: least and ties are known
+  uint32_t least;    // bits of the least chosen magnitude
+  uint32_t ties;     // how many that equal it are chosen
+  uint32_t count;    // elements chosen
 };
 
+// Finds the bin in which the count from the top reaches `wanted`. One thread calls use(bin,
+// elements still wanted of that bin, elements in it). REQUIRES: kThreads divides `count`; wanted >
+// 0.
+template <typename Use>
+PS_HD void FindBin(const Block& block, const uint32_t* bins, uint32_t count, uint32_t wanted,
+                   BlockScan& scan, Use use) {
+  const uint32_t each = count / kThreads;
+  // Thread 0 has the bins at the top.
+  block.Each([&](uint32_t thread) {
+    uint32_t sum = 0;
+    for (uint32_t b = count - (thread + 1) * each; b < count - thread * each; ++b) sum += bins[b];
+    scan.value[thread] = sum;
+  });
+  scan.Exclusive(block);
+  block.Each([&](uint32_t thread) {
+    const uint32_t before = scan.value[thread];
+    const bool last = thread == kThreads - 1;
+    const uint32_t end = last ? scan.total() : scan.value[thread + 1];
+    if ((thread > 0 && before >= wanted) || (!last && end < wanted)) return;
+    uint32_t left = wanted - before, bin = count - thread * each - 1;
+    while (bin > count - (thread + 1) * each && bins[bin] < left) left -= bins[bin--];
+    use(bin, left, bins[bin]);
+  });
+}
+
+// Guesses the magnitude that the chosen numbers reach.
 template <typename Maker>
 struct SampleBody {
-  using Shared = Nothing;
+  struct Shared {
+    BlockScan scan;
+    uint32_t ended;
+  };
   Maker maker;
   SamplePlan plan;
-  uint32_t* bins;
+  uint32_t* bins;  // kSampleBins, all 0
+  Chosen* chosen;
 
-  PS_HD void operator()(const Block& block, Shared&) const {
+  PS_HD void operator()(const Block& block, Shared& shared) const {
     block.ForAll(plan.runs * kSampleRun, [&](size_t i) {
       const float value = maker.Corrected(plan.Begin(i / kSampleRun) + i % kSampleRun);
       AtomicAdd(&bins[MagnitudeBits(value) >> kSampleShift], 1);
     });
+    if (!EndsLast(block, block.count(), &chosen->sampled, &shared.ended)) return;
+    FindBin(block, bins, kSampleBins, static_cast<uint32_t>(plan.wanted), shared.scan,
+            [&](uint32_t bin, uint32_t, uint32_t) {
+              const uint32_t guess = bin << kSampleShift;
+              chosen->guess = guess < kLeastNotZero ? kLeastNotZero : guess;
+            });
   }
 };
 
-// Finds the bin in which the count from the top reaches `wanted`, and calls use(bin, elements still
-// wanted of that bin, elements in it). Runs as one block. REQUIRES: kThreads divides `count`.
-template <typename Use>
-struct FindBinBody {
-  struct Shared {
-    BlockScan scan;
-  };
-  const uint32_t* bins;
-  uint32_t count;
-  Use use;
-
-  PS_HD void operator()(const Block& block, Shared& shared) const {
-    if (use.Done()) return;
-    const uint32_t wanted = use.Wanted(), each = count / kThreads;
-    // Thread 0 has the bins at the top.
-    block.Each([&](uint32_t thread) { shared.scan.value[thread] = SumOf(count - thread * each); });
-    shared.scan.Exclusive(block);
-    block.Each([&](uint32_t thread) {
-      const uint32_t before = shared.scan.value[thread];
-      const bool last = thread == kThreads - 1;
-      const uint32_t end = last ? shared.scan.total() : shared.scan.value[thread + 1];
-      if ((thread > 0 && before >= wanted) || (!last && end < wanted)) return;
-      uint32_t left = wanted - before, bin = count - thread * each - 1;
-      while (bin > count - (thread + 1) * each && bins[bin] < left) left -= bins[bin--];
-      use(bin, left, bins[bin]);
-    });
-  }
-
- private:
-  // Sums a thread's bins before `end`.
-  PS_HD uint32_t SumOf(uint32_t end) const {
-    uint32_t sum = 0;
-    for (uint32_t b = end - count / kThreads; b < end; ++b) sum += bins[b];
-    return sum;
-  }
-};
-
-struct UseAsGuess {
-  Chosen* chosen;
-  uint32_t wanted;
-  PS_HD bool Done() const { return false; }
-  PS_HD uint32_t Wanted() const { return wanted; }
-  PS_HD void operator()(uint32_t bin, uint32_t, uint32_t) const {
-    const uint32_t guess = bin << kSampleShift;
-    chosen->guess = guess < kLeastNotZero ? kLeastNotZero : guess;
-  }
-};
-
-struct UseAsDigit {
-  Chosen* chosen;
-  uint32_t shift;
-  PS_HD bool Done() const { return chosen->settled != 0; }
-  PS_HD uint32_t Wanted() const { return chosen->ties; }
-  PS_HD void operator()(uint32_t bin, uint32_t left, uint32_t all) const {
-    chosen->least |= bin << shift;
-    chosen->ties = left;
-    if (shift == 0 && left == all) chosen->settled = 1;  // with every tie
-  }
-};
-
-// Makes all numbers. Counts those that reach the guess, if there is one, or else, if `bins` is not
-// null, all by their first digit.
+// Makes numbers and flags those that reach `least`.
 template <typename Maker>
-struct MakeBody {
-  struct Shared {
-    uint32_t reached;
-    uint32_t bins[kFirstBins];
-  };
+struct MakeAndFlag {
   Maker maker;
-  uint32_t elements;
-  Chosen* chosen;
-  uint32_t* bins;
-
-  PS_HD void operator()(const Block& block, Shared& shared) const {
-    const uint32_t guess = chosen->guess;
-    block.Once([&] { shared.reached = 0; });
-    const uint32_t counted = bins == nullptr ? 0 : kFirstBins;
-    block.ForEach(counted, [&](size_t b) { shared.bins[b] = 0; });
-    const Source in = maker.In();
-    block.ForAllTiles(elements, kTile, [&](size_t begin, uint32_t thread) {
-      uint32_t reached = 0;
-      ForRuns<kTile>(in, begin, elements, thread, [&](size_t i, Four& values, auto count) {
-        maker.Keep(i, values, count);
-        for (uint32_t k = 0; k < count; ++k) {
-          const uint32_t bits = MagnitudeBits(values.at[k]);
-          reached += bits >= guess;
-          if (counted > 0) AtomicAdd(&shared.bins[bits >> DigitAt(0).shift], 1);
-        }
-      });
-      if (guess != 0 && reached != 0) AtomicAdd(&shared.reached, reached);
-    });
-    block.Once([&] { AtomicAdd(&chosen->reached, shared.reached); });
-    block.ForEach(counted, [&](size_t b) {
-      if (shared.bins[b] != 0) AtomicAdd(&bins[b], shared.bins[b]);
-    });
-  }
-};
-
-// Decides what the later passes must find: nothing, if a sample guessed well enough or if all
-// numbers that reach `least` are sent; otherwise the `keep` largest.
-struct JudgeBody {
-  using Shared = Nothing;
-  Chosen* chosen;
-  uint32_t keep;
-  bool sampled;
-  bool reaching;
   uint32_t least;
 
-  PS_HD void operator()(const Block& block, Shared&) const {
-    block.Once([&] {
-      const bool guessed =
-          sampled && chosen->reached >= LeastOf(keep) && chosen->reached <= MostOf(keep);
-      chosen->settled = reaching || guessed;
-      chosen->least = reaching ? least : guessed ? chosen->guess : 0;
-      chosen->last_tie = kEveryTie;
-      chosen->ties = keep;
-    });
+  template <typename Count>
+  PS_HD ListFlags operator()(size_t i, Four& values, Count count) const {
+    maker.Keep(i, values, count);
+    ListFlags flags;
+    for (uint32_t k = 0; k < count; ++k) {
+      flags.sure |= uint32_t{MagnitudeBits(values.at[k]) >= least} << k;
+    }
+    return flags;
   }
 };
 
-// Counts numbers by one digit of their bits, if their higher digits are those found so far.
+// Makes all numbers and chooses those that reach `least`. See ListBody.
 template <typename Maker>
-struct DigitsBody {
-  static constexpr uint32_t kBins = 2048;
-  struct Shared {
-    uint32_t bins[kBins];
-  };
+struct MakeReaching {
   Maker maker;
-  uint32_t elements;
-  const Chosen* chosen;
-  Digit digit;
-  uint32_t* bins;
-
-  PS_HD void operator()(const Block& block, Shared& shared) const {
-    if (chosen->settled != 0) return;
-    const uint32_t shift = digit.shift, above = shift + digit.width;
-    const uint32_t found = chosen->least, mask = (1u << digit.width) - 1;
-    block.ForEach(size_t{mask} + 1, [&](size_t b) { shared.bins[b] = 0; });
-    const Source out = maker.Out();
-    block.ForAllTiles(elements, kTile, [&](size_t begin, uint32_t thread) {
-      ForRuns<kTile>(out, begin, elements, thread, [&](size_t, const Four& values, uint32_t count) {
-        for (uint32_t k = 0; k < count; ++k) {
-          const uint32_t bits = MagnitudeBits(values.at[k]);
-          if (bits >> above == found >> above) AtomicAdd(&shared.bins[(bits >> shift) & mask], 1);
-        }
-      });
-    });
-    block.ForEach(size_t{mask} + 1, [&](size_t b) {
-      if (shared.bins[b] != 0) AtomicAdd(&bins[b], shared.bins[b]);
-    });
-  }
-};
-
-inline constexpr uint32_t kTieChunk = 4096;  // elements
-
-// ties[c] is the count of numbers in chunk c whose bits equal least. A block has one chunk.
-template <typename Maker>
-struct CountTiesBody {
-  struct Shared {
-    uint32_t ties;
-  };
-  Maker maker;
-  uint32_t elements;
-  const Chosen* chosen;
-  uint32_t* ties;
-
-  PS_HD void operator()(const Block& block, Shared& shared) const {
-    if (chosen->settled != 0) return;
-    const size_t begin = size_t{block.index()} * kTieChunk;
-    const uint32_t least = chosen->least;
-    block.Once([&] { shared.ties = 0; });
-    block.Each([&](uint32_t thread) {
-      uint32_t ties = 0;
-      ForRuns<kTieChunk>(maker.Out(), begin, elements, thread,
-                         [&](size_t, const Four& values, uint32_t count) {
-                           for (uint32_t k = 0; k < count; ++k) {
-                             ties += MagnitudeBits(values.at[k]) == least;
-                           }
-                         });
-      if (ties != 0) AtomicAdd(&shared.ties, ties);
-    });
-    block.Once([&] { ties[block.index()] = shared.ties; });
-  }
-};
-
-// Finds the last chosen tie. Runs as one block.
-template <typename Maker>
-struct FindLastTieBody {
-  static constexpr uint32_t kEach = kTieChunk / kThreads;
-  struct Shared {
-    BlockReach reach;
-    uint32_t begin;  // of the chunk that holds the last tie
-    uint32_t left;   // ties to choose in that chunk
-  };
-  Maker maker;
-  uint32_t elements;
-  const uint32_t* ties;
+  uint32_t elements, least;
+  uint32_t* indices;
   Chosen* chosen;
 
+  PS_HD uint32_t Count() const { return elements; }
+  PS_HD Source In() const { return maker.In(); }
+  PS_HD uint32_t Ties() const { return 0; }
+  PS_HD MakeAndFlag<Maker> Begin() const { return {maker, least}; }
+  PS_HD void Put(uint32_t at, uint32_t i) const { indices[at] = i; }
+  PS_HD void End(uint32_t count) const { chosen->count = count; }
+};
+
+// Those numbers that may still be chosen, ascending.
+template <typename Maker>
+struct Candidates {
+  Maker maker;
+  uint32_t elements;
+  Chosen* chosen;
+  uint32_t* indices;  // the list; null: all numbers are candidates
+  float* values;
+
+  PS_HD bool Listed() const { return chosen->listed != 0; }
+  PS_HD uint32_t Count() const { return Listed() ? chosen->listed : elements; }
+  PS_HD uint32_t IndexOf(uint32_t candidate) const {
+    return Listed() ? indices[candidate] : candidate;
+  }
+  PS_HD Source Values() const {
+    if (!Listed()) return maker.Out();
+    Source listed;
+    listed.gradient = values;
+    return listed;
+  }
+};
+
+// Makes all numbers and lists the candidates: those that reach the guess. See ListBody.
+template <typename Maker>
+struct MakeCandidates {
+  Candidates<Maker> candidates;
+  uint32_t room;  // of the list
+  uint32_t keep;
+  bool sampled;  // as Selection::kSampled
+
+  PS_HD uint32_t Count() const { return candidates.elements; }
+  PS_HD Source In() const { return candidates.maker.In(); }
+  PS_HD uint32_t Ties() const { return 0; }
+  PS_HD MakeAndFlag<Maker> Begin() const { return {candidates.maker, candidates.chosen->guess}; }
+  PS_HD void Put(uint32_t at, uint32_t i) const {
+    if (at >= room) return;
+    candidates.indices[at] = i;
+    candidates.values[at] = candidates.maker.Made(i);
+  }
+  // Judges the guess.
+  PS_HD void End(uint32_t reached) const {
+    Chosen* const chosen = candidates.chosen;
+    const bool no_others = chosen->guess == kLeastNotZero && reached <= keep;  // that are not zero
+    const bool enough = sampled && reached >= LeastOf(keep) && reached <= MostOf(keep);
+    if (no_others || enough) {
+      chosen->settled = 1;
+      chosen->least = chosen->guess;
+      chosen->ties = kEveryTie;
+    }
+    const bool may_list = chosen->settled != 0 || reached >= keep;
+    if (may_list && reached <= room) chosen->listed = reached;
+  }
+};
+
+// Makes all numbers, in tiles.
+template <typename Maker>
+struct MakeBody {
+  using Shared = Nothing;
+  Maker maker;
+  uint32_t elements;
+
+  PS_HD void operator()(const Block& block, Shared&) const {
+    const Source in = maker.In();
+    block.ForAllTiles(elements, kTile, [&](size_t begin, uint32_t thread) {
+      ForRuns<kTile>(in, begin, elements, thread,
+                     [&](size_t i, Four& values, auto count) { maker.Keep(i, values, count); });
+    });
+  }
+};
+
+// What the blocks of CutBody tell each other. All 0 at first.
+struct CutState {
+  uint32_t started;         // parts, of one digit after the other
+  uint32_t ended[kDigits];  // parts
+  uint32_t found[kDigits];  // the digit, plus 1; 0: not yet known
+  uint32_t left[kDigits];   // numbers still to choose among those that have the digits so far
+  uint32_t bins[kDigits][kMostBins];
+};
+
+// Finds the least of the `keep` largest candidates, digit by digit. Blocks take parts of the
+// candidates in the order in which they start, so none waits for one that has not started: a part
+// for the first digit, then for the second, once the first is known, and so on.
+template <typename Maker>
+struct CutBody {
+  struct Shared {
+    uint32_t started, ended;
+    uint32_t found;  // the digits so far
+    uint32_t bins[kMostBins];
+    BlockScan scan;
+  };
+  Candidates<Maker> candidates;
+  uint32_t keep;
+  CutState* state;
+
   PS_HD void operator()(const Block& block, Shared& shared) const {
-    if (chosen->settled != 0) return;
-    const uint32_t chunks = (elements + kTieChunk - 1) / kTieChunk;
-    shared.reach.Find(block, chunks, chosen->ties, [&](uint32_t c) { return ties[c]; });
-    block.Once([&] {
-      shared.begin = shared.reach.found * kTieChunk;
-      shared.left = shared.reach.left;
-    });
-    shared.reach.Find(block, kThreads, shared.left, [&](uint32_t part) {
-      uint32_t found = 0;
-      for (uint32_t k = 0; k < kEach; ++k) found += IsTie(shared.begin + part * kEach + k);
-      return found;
-    });
-    block.Once([&] {
-      uint32_t index = shared.begin + shared.reach.found * kEach;
-      for (uint32_t left = shared.reach.left - IsTie(index); left > 0; left -= IsTie(index)) {
-        ++index;
-      }
-      chosen->last_tie = index;
-    });
+    if (candidates.chosen->settled != 0) return;
+    const uint32_t tiles = TilesOf(candidates.Count());
+    const uint32_t parts = tiles < block.count() ? tiles : block.count();
+    if (block.index() >= parts) return;
+    for (;;) {
+      block.Once([&] { shared.started = AtomicAdd(&state->started, 1); });
+      const uint32_t d = shared.started / parts, part = shared.started % parts;
+      if (d >= kDigits) return;
+      block.Once([&] {
+        shared.found = 0;
+        for (uint32_t e = 0; e < d; ++e) {
+          shared.found |= (AwaitNumber(&state->found[e]) - 1) << DigitAt(e).shift;
+        }
+      });
+      CountDigit(block, d, part, parts, shared);
+      if (EndsLast(block, parts, &state->ended[d], &shared.ended)) FindDigit(block, d, shared);
+    }
   }
 
  private:
-  PS_HD uint32_t IsTie(uint32_t i) const {
-    return i < elements && MagnitudeBits(maker.Made(i)) == chosen->least;
+  PS_HD void CountDigit(const Block& block, uint32_t d, uint32_t part, uint32_t parts,
+                        Shared& shared) const {
+    const uint32_t shift = DigitAt(d).shift, above = shift + DigitAt(d).width;
+    const uint32_t count = 1u << DigitAt(d).width, found = shared.found;
+    block.ForEach(count, [&](size_t b) { shared.bins[b] = 0; });
+    block.Each([&](uint32_t thread) {
+      const Source values = candidates.Values();
+      const size_t end = candidates.Count();
+      for (size_t begin = size_t{part} * kTile; begin < end; begin += size_t{parts} * kTile) {
+        ForRuns<kTile>(values, begin, end, thread, [&](size_t, const Four& run, uint32_t own) {
+          for (uint32_t k = 0; k < own; ++k) {
+            const uint32_t bits = MagnitudeBits(run.at[k]);
+            if (bits >> above != found >> above) continue;
+            AtomicAdd(&shared.bins[(bits >> shift) & (count - 1)], 1);
+          }
+        });
+      }
+    });
+    block.ForEach(count, [&](size_t b) {
+      if (shared.bins[b] != 0) AtomicAdd(&state->bins[d][b], shared.bins[b]);
+    });
+  }
+
+  PS_HD void FindDigit(const Block& block, uint32_t d, Shared& shared) const {
+    const uint32_t wanted = d == 0 ? keep : AwaitNumber(&state->left[d - 1]);
+    FindBin(block, state->bins[d], 1u << DigitAt(d).width, wanted, shared.scan,
+            [&](uint32_t bin, uint32_t left, uint32_t) {
+              PublishNumber(&state->left[d], left);
+              PublishNumber(&state->found[d], bin + 1);
+              if (d + 1 < kDigits) return;
+              candidates.chosen->least = shared.found | bin << DigitAt(d).shift;
+              candidates.chosen->ties = left;
+            });
   }
 };
 
-// See ForTerms. `zeros`: whether zeros are chosen too.
+// Lists the chosen candidates, none of which is zero. See ListBody.
 template <typename Maker>
-struct ChosenFlag {
-  struct Flag {
-    uint32_t least, last_tie;
-    bool zeros;
-    PS_HD bool operator()(uint32_t i, float made) const {
-      const uint32_t bits = MagnitudeBits(made);
-      return (zeros || bits != 0) && (bits > least || (bits == least && i <= last_tie));
-    }
-  };
-  Maker maker;
-  const Chosen* chosen;
-  bool zeros;
-  PS_HD Source Out() const { return maker.Out(); }
-  PS_HD Flag Begin() const { return {chosen->least, chosen->last_tie, zeros}; }
-};
+struct PickChosen {
+  Candidates<Maker> candidates;
+  uint32_t* chosen;  // indices
 
-// Entries of a slice, in device memory.
-struct Entries {
-  uint32_t* indices = nullptr;  // ascending
-  Chosen* chosen = nullptr;     // how many there are
-  uint32_t room = 0;            // size of `indices`
-  uint32_t elements = 0;
+  PS_HD uint32_t Count() const { return candidates.Count(); }
+  PS_HD Source In() const { return candidates.Values(); }
+  PS_HD uint32_t Ties() const { return candidates.chosen->ties; }
+  PS_HD auto Begin() const {
+    return [least = candidates.chosen->least](size_t, const Four& values, uint32_t count) {
+      ListFlags flags;
+      for (uint32_t k = 0; k < count; ++k) {
+        const uint32_t bits = MagnitudeBits(values.at[k]);
+        flags.sure |= uint32_t{bits > least} << k;
+        flags.tied |= uint32_t{bits == least && bits != 0} << k;
+      }
+      return flags;
+    };
+  }
+  PS_HD void Put(uint32_t at, uint32_t i) const { chosen[at] = candidates.IndexOf(i); }
+  PS_HD void End(uint32_t count) const { candidates.chosen->count = count; }
 };
 
 }  // namespace psgd::cuda

@@ -5,31 +5,49 @@
 #include "compression/cuda/code_planes.h"
 #include "compression/cuda/coder.h"
 #include "compression/cuda/rice_codes.h"
-#include "compression/cuda/scan.h"
 #include "compression/cuda/sums.h"
 #include "compression/sparse/chunk_levels.h"
 
 namespace psgd::cuda {
 
-// Makes the elements of a chunk and finds which to send: cuts[c] has least and last_tie.
-struct ChunkCutBody {
+// Makes the elements of neighboring chunks and lists those to send. See ScanState.
+struct ListChunksBody {
+  static constexpr uint32_t kKept = 4096;  // elements that stay in shared memory
+  static constexpr uint32_t kMostChunks = 64;
   static constexpr uint32_t kBins = 2048;
-  static constexpr uint32_t kKept = 4096;  // elements of a chunk that stay in shared memory
+  static_assert(kBins >= kMostBins && kBins * 32 >= kMostChunk &&
+                kMostChunks >= kKept / kLeastChunk);
   struct Shared {
     alignas(sizeof(Four)) float value[kKept];
-    uint32_t bins[kBins];
-    FindBinBody<UseAsDigit>::Shared find;
+    uint32_t bins[kBins];  // then the bits of the elements to send
+    BlockScan scan;
     BlockReach reach;
-    Chosen chosen;
+    uint32_t stretch, before;
+    uint32_t least[kMostChunks];     // bits of the least magnitude to send of each chunk
+    uint32_t last_tie[kMostChunks];  // the last element to send of those that equal it
+    uint32_t ties;                   // still to choose of a chunk
+    uint32_t all_ties;
   };
   Source source;
   uint32_t elements;
   ChunkedTwin options;
-  Chosen* cuts;
+  ScanState* state;
+  uint32_t* indices;
+  uint32_t* found;  // how many there are
+
+  // As many chunks as stay in shared memory, at least one.
+  PS_HD static uint32_t ChunksOfStretch(uint32_t chunk) {
+    return chunk < kKept ? kKept / chunk : 1;
+  }
 
   PS_HD void operator()(const Block& block, Shared& shared) const {
-    const size_t begin = size_t{block.index()} * options.chunk, left = elements - begin;
-    const auto count = static_cast<uint32_t>(left < options.chunk ? left : options.chunk);
+    block.Once([&] {
+      shared.stretch = state->Take();
+      shared.before = 0;
+    });
+    const uint32_t length = ChunksOfStretch(options.chunk) * options.chunk;
+    const uint32_t begin = shared.stretch * length, left = elements - begin;
+    const uint32_t count = left < length ? left : length;
     block.Each([&](uint32_t thread) {
       for (size_t from = begin; from < begin + count; from += kKept) {
         ForRuns<kKept>(source, from, begin + count, thread,
@@ -40,66 +58,91 @@ struct ChunkCutBody {
                        });
       }
     });
-    block.Once([&] {
-      shared.chosen.settled = 0;
-      shared.chosen.least = 0;
-      shared.chosen.last_tie = kEveryTie;
-      shared.chosen.ties = KeptOfChunk(options.keep, options.chunk, count);
+    for (uint32_t c = 0; c * options.chunk < count; ++c) FindCut(block, begin, count, c, shared);
+    block.Bits(
+        count, [&](uint32_t i) { return IsSent(begin, i, shared); },
+        [&](uint32_t w, uint32_t bits) { shared.bins[w] = bits; });
+    const uint32_t words = (count + 31) / 32, each = (words + kThreads - 1) / kThreads;
+    block.Each([&](uint32_t thread) {
+      uint32_t sent = 0;
+      for (uint32_t w = thread * each; w < (thread + 1) * each && w < words; ++w) {
+        sent += CountBits(shared.bins[w]);
+      }
+      shared.scan.value[thread] = sent;
     });
-    for (uint32_t d = 0; d < kDigits; ++d) FindDigit(block, begin, count, DigitAt(d), shared);
-    if (shared.chosen.settled == 0) FindLastTie(block, begin, count, shared);
-    block.Once([&] { cuts[block.index()] = shared.chosen; });
+    shared.scan.Exclusive(block);
+    block.Once([&] { state->Tell(shared.stretch, shared.scan.total()); });
+    state->ForSumsBefore(block, shared.stretch,
+                         [&](uint32_t sent) { AtomicAdd(&shared.before, sent); });
+    block.Each([&](uint32_t thread) {
+      uint32_t at = shared.before + shared.scan.value[thread];
+      for (uint32_t w = thread * each; w < (thread + 1) * each && w < words; ++w) {
+        uint32_t i = begin + w * 32;
+        for (uint32_t bits = shared.bins[w]; bits != 0; bits >>= 1, ++i) {
+          if ((bits & 1) != 0) indices[at++] = i;
+        }
+      }
+      if (thread == 0 && count == left) *found = shared.before + shared.scan.total();
+    });
   }
 
  private:
-  // The magnitude of element i of a chunk.
+  // The magnitude of element i of the stretch.
   PS_HD uint32_t BitsAt(size_t begin, uint32_t i, const Shared& shared) const {
     return MagnitudeBits(i < kKept ? shared.value[i] : source.Made(begin + i));
   }
+  PS_HD bool IsSent(size_t begin, uint32_t i, const Shared& shared) const {
+    const uint32_t bits = BitsAt(begin, i, shared), c = i / options.chunk;
+    const uint32_t least = shared.least[c];
+    return bits != 0 && (bits > least || (bits == least && i <= shared.last_tie[c]));
+  }
 
-  PS_HD void FindDigit(const Block& block, size_t begin, uint32_t count, const Digit& digit,
-                       Shared& shared) const {
-    const uint32_t shift = digit.shift, above = shift + digit.width, bins = 1u << digit.width;
-    block.ForEach(bins, [&](size_t b) { shared.bins[b] = 0; });
-    block.ForEach(count, [&](size_t i) {
-      const uint32_t bits = BitsAt(begin, static_cast<uint32_t>(i), shared);
-      if (bits >> above != shared.chosen.least >> above) return;
-      AtomicAdd(&shared.bins[(bits >> shift) & (bins - 1)], 1);
+  // Finds which elements to send of chunk c of a stretch of `count`.
+  PS_HD void FindCut(const Block& block, size_t begin, uint32_t count, uint32_t c,
+                     Shared& shared) const {
+    const uint32_t first = c * options.chunk, left = count - first;
+    const uint32_t end = left < options.chunk ? count : first + options.chunk;
+    block.Once([&] {
+      shared.least[c] = 0;
+      shared.last_tie[c] = kEveryTie;
+      shared.ties = KeptOfChunk(options.keep, options.chunk, end - first);
     });
-    FindBinBody<UseAsDigit>{shared.bins, bins, {&shared.chosen, shift}}(block, shared.find);
+    for (uint32_t d = 0; d < kDigits; ++d) {
+      const uint32_t shift = DigitAt(d).shift, above = shift + DigitAt(d).width;
+      const uint32_t bins = 1u << DigitAt(d).width, wanted = shared.ties;
+      block.ForEach(bins, [&](size_t b) { shared.bins[b] = 0; });
+      block.ForEach(end - first, [&](size_t i) {
+        const uint32_t bits = BitsAt(begin, first + static_cast<uint32_t>(i), shared);
+        if (bits >> above != shared.least[c] >> above) return;
+        AtomicAdd(&shared.bins[(bits >> shift) & (bins - 1)], 1);
+      });
+      FindBin(block, shared.bins, bins, wanted, shared.scan,
+              [&](uint32_t bin, uint32_t ties, uint32_t all) {
+                shared.least[c] |= bin << shift;
+                shared.ties = ties;
+                shared.all_ties = all;
+              });
+    }
+    if (shared.ties < shared.all_ties) FindLastTie(block, begin, first, end, c, shared);
   }
 
   // Each thread counts the ties of neighbors.
-  PS_HD void FindLastTie(const Block& block, size_t begin, uint32_t count, Shared& shared) const {
-    const uint32_t each = (count + kThreads - 1) / kThreads;
-    shared.reach.Find(block, kThreads, shared.chosen.ties, [&](uint32_t part) {
+  PS_HD void FindLastTie(const Block& block, size_t begin, uint32_t first, uint32_t end, uint32_t c,
+                         Shared& shared) const {
+    const uint32_t each = (end - first + kThreads - 1) / kThreads, least = shared.least[c];
+    shared.reach.Find(block, kThreads, shared.ties, [&](uint32_t part) {
       uint32_t ties = 0;
-      for (uint32_t i = part * each; i < (part + 1) * each && i < count; ++i) {
-        ties += BitsAt(begin, i, shared) == shared.chosen.least;
+      for (uint32_t i = first + part * each; i < first + (part + 1) * each && i < end; ++i) {
+        ties += BitsAt(begin, i, shared) == least;
       }
       return ties;
     });
     block.Once([&] {
       uint32_t left = shared.reach.left;
-      uint32_t i = shared.reach.found * each;
-      while (BitsAt(begin, i, shared) != shared.chosen.least || --left > 0) ++i;
-      shared.chosen.last_tie = static_cast<uint32_t>(begin) + i;
+      uint32_t i = first + shared.reach.found * each;
+      while (BitsAt(begin, i, shared) != least || --left > 0) ++i;
+      shared.last_tie[c] = i;
     });
-  }
-};
-
-// See ForTerms.
-struct ChunkFlag {
-  Source source;
-  uint32_t chunk;
-  const Chosen* cuts;
-  PS_HD Source Out() const { return source.AsMade(); }
-  PS_HD const ChunkFlag& Begin() const { return *this; }
-  PS_HD bool operator()(uint32_t i, float made) const {
-    const uint32_t bits = MagnitudeBits(made);
-    const Chosen& cut = cuts[i / chunk];
-    const uint32_t least = cut.least, last_tie = cut.last_tie;
-    return bits != 0 && (bits > least || (bits == least && i <= last_tie));
   }
 };
 
@@ -112,7 +155,7 @@ struct FitLevelsBody {
     uint32_t begin[kTeams + 1];  // of the entries of each team's chunk
   };
   Source source;
-  EntriesView entries;
+  Entries entries;
   uint32_t chunk;
   uint32_t chunks;
   uint32_t bits;
@@ -202,59 +245,54 @@ struct FitLevelsBody {
   }
 };
 
-struct ChunkedPlanBody {
-  using Shared = Nothing;
-  EntriesView entries;
-  uint32_t chunks;
-  ChunkedTwin options;
-  RicePlan* plan;
-  CoderOutput output;
-
-  PS_HD void operator()(const Block& block, Shared&) const {
-    block.Once([&] {
-      const uint32_t count = entries.count();
-      plan->coded = 1;
-      plan->codes_at =
-          static_cast<uint32_t>(kChunkedHeaderBytes + size_t{chunks} * kChunkRangeBytes +
-                                LevelCodeBytes(count, options.bits));
-      const uint64_t rice = ChooseLowBits(entries, plan);
-      uint32_t* header = reinterpret_cast<uint32_t*>(output.payload);
-      header[0] = count;
-      header[1] = plan->low_bits | options.bits << 8 | (options.chunk - 1) << 16;
-      *output.bytes = plan->codes_at + (rice + 7) / 8;
-    });
-  }
-};
-
-// Sends the codes of the entries.
+// Sends the levels of the entries, writes the header, and plans the codes of their indices.
 struct LevelCodesBody {
   struct Shared {
     uint32_t codes[kThreads / 4];  // bytes
+    GapsOf::Shared gaps;
   };
   Source source;
-  EntriesView entries;
+  GapsOf gaps;
+  uint32_t chunks;
   ChunkedTwin options;
-  const uint32_t* ranges;
-  uint16_t* codes;
+  CoderOutput output;
 
   PS_HD void operator()(const Block& block, Shared& shared) const {
-    const uint32_t count = entries.count();
+    const uint32_t count = gaps.entries.count();
+    uint16_t* const codes = reinterpret_cast<uint16_t*>(Ranges() + chunks);
     uint8_t* const bytes = reinterpret_cast<uint8_t*>(shared.codes);
     for (uint32_t begin = block.index() * kThreads; begin < count;
          begin += block.count() * kThreads) {
       const uint32_t own = count - begin < kThreads ? count - begin : kThreads;
       block.Each([&](uint32_t thread) {
-        const uint32_t code = thread < own ? Send(entries.indices[begin + thread]) : 0;
+        const uint32_t code = thread < own ? Send(gaps.entries.indices[begin + thread]) : 0;
         bytes[thread] = static_cast<uint8_t>(code);
       });
       PackPlanes(block, shared.codes, own, options.bits, codes + begin / kCodeGroup * options.bits);
     }
+    const size_t code_bytes = LevelCodeBytes(count, options.bits);
+    const size_t codes_at = kChunkedHeaderBytes + size_t{chunks} * kChunkRangeBytes + code_bytes;
+    block.Once([&] {
+      // To fill the word.
+      if (block.index() == 0 && code_bytes % 4 != 0) codes[code_bytes / 2] = 0;
+    });
+    if (!gaps.Measure(block, true, codes_at, output.payload, shared.gaps)) return;
+    block.Once([&] {
+      *output.bytes = gaps.MakePlan(true, codes_at);
+      uint32_t* header = reinterpret_cast<uint32_t*>(output.payload);
+      header[0] = count;
+      header[1] = gaps.plan->low_bits | options.bits << 8 | (options.chunk - 1) << 16;
+    });
   }
 
  private:
+  PS_HD uint32_t* Ranges() const {
+    return reinterpret_cast<uint32_t*>(output.payload + kChunkedHeaderBytes);
+  }
+
   // Returns the code of an element and leaves the rest in the residual.
   PS_HD uint32_t Send(uint32_t index) const {
-    const ChunkLevels levels(RangeFromBits(ranges[index / options.chunk]), options.bits);
+    const ChunkLevels levels(RangeFromBits(Ranges()[index / options.chunk]), options.bits);
     const float value = source.Made(index);
     const uint32_t code = LevelCode(levels, options.bits, value);
     if (source.residual != nullptr) {
@@ -283,22 +321,20 @@ class CoderOf<ChunkedTwin, Queue> final : public Coder<Queue> {
   bool varies() const override { return true; }
   void Encode(Queue& queue, const CoderInput& input, const CoderOutput& output) override {
     const Source& source = input.source;
-    Chosen* cuts = queue.template Scratch<Chosen>(chunks_);
-    queue.Launch(chunks_, ChunkCutBody{source, elements_, options_, cuts});
-    uint32_t* indices = queue.template Scratch<uint32_t>(room_);
-    Chosen* chosen = queue.template Scratch<Chosen>(1);
-    queue.Zero(chosen, 1);
-    Select(queue, elements_, ChunkFlag{source, options_.chunk, cuts}, indices, &chosen->count);
-    const EntriesView entries = {indices, chosen};
-    queue.Zero(reinterpret_cast<uint32_t*>(output.payload), (Bound(0) + 3) / 4);
-    RicePlan* plan = MeasureGaps(queue, entries, room_);
-    queue.Launch(1, ChunkedPlanBody{entries, chunks_, options_, plan, output});
+    uint32_t* const indices = queue.template Scratch<uint32_t>(room_);
+    uint32_t* const found = queue.template Scratch<uint32_t>(1);
+    queue.Zero(found, 1);
+    const uint32_t of_stretch = ListChunksBody::ChunksOfStretch(options_.chunk);
+    const uint32_t stretches = (chunks_ + of_stretch - 1) / of_stretch;
+    queue.Launch(stretches, ListChunksBody{source, elements_, options_, NewScan(queue, stretches),
+                                           indices, found});
+    const GapsOf gaps = NewGaps(queue, {indices, found});
     uint32_t* ranges = reinterpret_cast<uint32_t*>(output.payload + kChunkedHeaderBytes);
-    queue.Launch((chunks_ + kTeams - 1) / kTeams,
-                 FitLevelsBody{source, entries, options_.chunk, chunks_, options_.bits, ranges});
-    queue.Launch(BlocksFor(room_), LevelCodesBody{source, entries, options_, ranges,
-                                                  reinterpret_cast<uint16_t*>(ranges + chunks_)});
-    LaunchCodes(queue, entries, room_, plan, output.payload);
+    queue.Launch(
+        (chunks_ + kTeams - 1) / kTeams,
+        FitLevelsBody{source, gaps.entries, options_.chunk, chunks_, options_.bits, ranges});
+    queue.Launch(EntryBlocks(room_), LevelCodesBody{source, gaps, chunks_, options_, output});
+    LaunchCodes(queue, gaps, room_, output.payload);
   }
 
  private:

@@ -178,7 +178,9 @@ struct MapBody {
 PS_HD inline uint32_t TileLength(size_t begin, size_t all) {
   return static_cast<uint32_t>(all - begin < kTile ? all - begin : kTile);
 }
-inline uint32_t TilesOf(size_t count) { return static_cast<uint32_t>((count + kTile - 1) / kTile); }
+PS_HD inline uint32_t TilesOf(size_t count) {
+  return static_cast<uint32_t>((count + kTile - 1) / kTile);
+}
 
 template <typename Queue, typename F>
 void Map(Queue& queue, const Source& source, uint32_t count, const F& f) {

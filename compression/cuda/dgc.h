@@ -11,7 +11,6 @@ namespace psgd::cuda {
 // residual + velocity, where velocity = momentum * velocity + scale * gradient. Without a residual
 // the number is the velocity alone.
 struct VelocityMaker {
-  static constexpr bool kChoosesZeros = true;
   Source source;
   float momentum;
   const float* scale;  // null: 1
@@ -72,7 +71,8 @@ class CoderOf<DgcTwin, Queue> final : public Coder<Queue> {
     const VelocityMaker maker = {input.source, options_.momentum, Scale(queue, input.source),
                                  input.state, keep < elements_};
     const Entries entries = ChooseLargest(queue, maker, elements_, keep, true);
-    WriteEntries(queue, maker, entries, ValueCoding::kFloat, -1, output);
+    WriteEntries(queue, maker, entries, MostChosen(keep, true, elements_), elements_,
+                 ValueCoding::kFloat, -1, output);
   }
 
  private:

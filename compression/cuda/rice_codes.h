@@ -1,5 +1,6 @@
-// Rice codes of chosen indices (compression/sparse/rice.h) on a device. A running sum says where
-// each code begins, and each entry sets its own bits.
+// Rice codes of chosen indices (compression/sparse/rice.h) on a device. One launch measures the
+// gaps between the indices, and writes the codec's values beside it; its last block makes the plan.
+// In the next launch a running sum says where each code begins, and each entry sets its own bits.
 #pragma once
 
 #include <algorithm>
@@ -13,41 +14,37 @@ namespace psgd::cuda {
 
 inline constexpr uint32_t kRiceTries = 3;
 
-// Lives in device memory.
+// Lives in device memory, all 0 at first.
 struct RicePlan {
   uint32_t zeros[kRiceTries];  // in all codes, with each of the low_bits tried
+  uint32_t measured;           // blocks that have ended
   uint32_t low_bits;
   uint32_t coded;     // 0: no indices are sent
   uint32_t codes_at;  // byte offset in the payload
 };
 
-struct EntriesView {
-  const uint32_t* indices;
-  const Chosen* chosen;
-
-  PS_HD uint32_t count() const { return chosen->count; }
-  PS_HD uint32_t Gap(size_t i) const { return indices[i] - (i == 0 ? 0 : indices[i - 1] + 1); }
-  PS_HD RiceCandidates Candidates() const {
-    return count() == 0 ? RiceCandidates() : CandidatesFor(indices[count() - 1], count());
-  }
-};
-
-struct GapsBody {
+// The gaps between entries, a part of a launch over all entries.
+struct GapsOf {
   struct Shared {
     uint32_t zeros[kRiceTries];
+    uint32_t ended;
   };
-  EntriesView entries;
+  Entries entries;
   RicePlan* plan;
 
-  PS_HD void operator()(const Block& block, Shared& shared) const {
+  // Phases: measures the gaps, and sets the payload's words behind its values to 0, where the codes
+  // go: from byte `codes_at` on. Not `coded`: there are no codes. Returns true in the block that
+  // ends last: one thread of it calls MakePlan. REQUIRES: values fill their last word.
+  PS_HD bool Measure(const Block& block, bool coded, size_t codes_at, std::byte* payload,
+                     Shared& shared) const {
+    const uint32_t count = coded ? entries.count() : 0;
+    const RiceCandidates candidates = CandidatesOf(count);
     block.ForEach(kRiceTries, [&](size_t k) { shared.zeros[k] = 0; });
-    const RiceCandidates candidates = entries.Candidates();
-    const uint32_t count = entries.count();
     block.Each([&](uint32_t thread) {
       uint32_t zeros[kRiceTries] = {};
       for (uint32_t i = block.index() * kThreads + thread; i < count;
            i += block.count() * kThreads) {
-        const uint32_t gap = entries.Gap(i);
+        const uint32_t gap = entries.indices[i] - (i == 0 ? 0 : entries.indices[i - 1] + 1);
         for (uint32_t k = 0; k < kRiceTries; ++k) {
           // No code reads the sums beyond the candidates.
           const uint32_t low = candidates.first + k;
@@ -61,59 +58,127 @@ struct GapsBody {
     block.ForEach(kRiceTries, [&](size_t k) {
       if (shared.zeros[k] != 0) AtomicAdd(&plan->zeros[k], shared.zeros[k]);
     });
+    const size_t begin = (codes_at + 3) / 4, end = (codes_at + (MostBits(count) + 7) / 8 + 3) / 4;
+    uint32_t* const words = reinterpret_cast<uint32_t*>(payload);
+    block.ForAll(end - begin, [&](size_t w) { words[begin + w] = 0; });
+    return EndsLast(block, block.count(), &plan->measured, &shared.ended);
+  }
+
+  // Takes the low_bits that need the least room. Returns the number of the payload's bytes.
+  PS_HD uint64_t MakePlan(bool coded, size_t codes_at) const {
+    const uint32_t count = coded ? entries.count() : 0;
+    const RiceCandidates candidates = CandidatesOf(count);
+    uint64_t bits = 0;
+    plan->low_bits = 0;
+    for (uint32_t low = candidates.first; count > 0 && low <= candidates.last; ++low) {
+      const uint64_t total = count * (1ull + low) + plan->zeros[low - candidates.first];
+      if (bits != 0 && total >= bits) continue;
+      bits = total;
+      plan->low_bits = low;
+    }
+    plan->coded = coded;
+    plan->codes_at = static_cast<uint32_t>(codes_at);
+    return codes_at + (bits + 7) / 8;
+  }
+
+ private:
+  PS_HD RiceCandidates CandidatesOf(uint32_t count) const {
+    return count == 0 ? RiceCandidates() : CandidatesFor(entries.indices[count - 1], count);
+  }
+  // No plan takes more bits: with the best of the low_bits if the gaps were one.
+  PS_HD uint64_t MostBits(uint32_t count) const {
+    if (count == 0) return 0;
+    const RiceCandidates candidates = CandidatesOf(count);
+    const uint64_t gaps = entries.indices[count - 1] + 1ull - count;
+    uint64_t most = count * (1ull + candidates.first) + (gaps >> candidates.first);
+    for (uint32_t low = candidates.first + 1; low <= candidates.last; ++low) {
+      const uint64_t bits = count * (1ull + low) + (gaps >> low);
+      if (bits < most) most = bits;
+    }
+    return most;
   }
 };
 
-// Sets the low_bits that need the least room. Returns the number of bits.
-PS_HD inline uint64_t ChooseLowBits(const EntriesView& entries, RicePlan* plan) {
-  const uint32_t count = entries.count();
-  plan->low_bits = 0;
-  if (plan->coded == 0 || count == 0) return 0;
-  const RiceCandidates candidates = entries.Candidates();
-  uint64_t bits = 0;
-  for (uint32_t low = candidates.first; low <= candidates.last; ++low) {
-    const uint64_t total = count * (1ull + low) + plan->zeros[low - candidates.first];
-    if (bits != 0 && total >= bits) continue;
-    bits = total;
-    plan->low_bits = low;
-  }
-  return bits;
+template <typename Queue>
+GapsOf NewGaps(Queue& queue, const Entries& entries) {
+  RicePlan* const plan = queue.template Scratch<RicePlan>(1);
+  queue.Zero(plan, 1);
+  return {entries, plan};
 }
 
-// Number of zero bits before the one bit of each code.
-struct ZerosOf {
-  EntriesView entries;
+// Blocks of a launch that measures `room` gaps at most; each adds to the common sums.
+inline uint32_t EntryBlocks(size_t room) {
+  constexpr uint32_t kMost = 256;
+  return std::clamp(BlocksFor(room), 1u, kMost);
+}
+
+// Writes the codes. A block has one chunk of the entries.
+struct CodesBody {
+  static constexpr uint32_t kEach = kScanChunk / kThreads;
+  struct Shared {
+    BlockScan scan;
+    uint32_t chunk, before;
+    uint32_t index[kScanChunk + kThreads + 1];  // the chunk's, behind the one before them
+  };
+  Entries entries;
   const RicePlan* plan;
-  PS_HD auto Begin() const {
-    return [entries = entries, count = plan->coded == 0 ? 0 : entries.count(),
-            low = plan->low_bits](uint32_t i) { return i < count ? entries.Gap(i) >> low : 0; };
+  ScanState* state;
+  uint32_t* words;  // of the payload; those for codes are 0 so far
+
+  PS_HD void operator()(const Block& block, Shared& shared) const {
+    const uint32_t count = plan->coded == 0 ? 0 : entries.count(), low = plan->low_bits;
+    if (size_t{block.index()} * kScanChunk >= count) return;
+    block.Once([&] {
+      shared.chunk = state->Take();
+      shared.before = 0;
+    });
+    const uint32_t chunk = shared.chunk, begin = chunk * kScanChunk;
+    const uint32_t own = count - begin < kScanChunk ? count - begin : kScanChunk;
+    block.ForEach(own + 1, [&](size_t k) {
+      const size_t i = begin + k;
+      shared.index[Place(static_cast<uint32_t>(k))] = i == 0 ? ~0u : entries.indices[i - 1];
+    });
+    block.Each([&](uint32_t thread) {
+      uint32_t zeros = 0;
+      ForOwn(thread, own, shared, [&](uint32_t, uint32_t gap) { zeros += gap >> low; });
+      shared.scan.value[thread] = zeros;
+    });
+    shared.scan.Exclusive(block);
+    block.Once([&] { state->Tell(chunk, shared.scan.total()); });
+    state->ForSumsBefore(block, chunk, [&](uint32_t zeros) {
+      if (zeros != 0) AtomicAdd(&shared.before, zeros);
+    });
+    block.Each([&](uint32_t thread) {
+      uint64_t zeros = uint64_t{shared.before} + shared.scan.value[thread];
+      Words written(words);
+      ForOwn(thread, own, shared, [&](uint32_t k, uint32_t gap) {
+        zeros += gap >> low;
+        const uint64_t at = plan->codes_at * 8ull + (begin + k) * (1ull + low) + zeros;
+        const uint64_t code = 1 | (uint64_t{gap} & ((1ull << low) - 1)) << 1;
+        const uint64_t bits = code << (at % 32);
+        written.Add(at / 32, static_cast<uint32_t>(bits));
+        if (bits >> 32 != 0) written.Add(at / 32 + 1, static_cast<uint32_t>(bits >> 32));
+      });
+      written.End();
+    });
   }
-};
 
-// Writes the codes of neighbors. See TermsBody.
-struct WriteCodes {
-  class Ready {
+ private:
+  // Leaves a gap between the threads' indices, which would lie in one bank of memory.
+  PS_HD static uint32_t Place(uint32_t k) { return k + k / kEach; }
+
+  // f(k, gap) for each entry of a thread: entry k of the chunk.
+  template <typename F>
+  PS_HD static void ForOwn(uint32_t thread, uint32_t own, const Shared& shared, F f) {
+    for (uint32_t k = thread * kEach; k < (thread + 1) * kEach && k < own; ++k) {
+      f(k, shared.index[Place(k + 1)] - (shared.index[Place(k)] + 1));
+    }
+  }
+
+  // Collects the bits of neighbors, so that a thread sets those of a word at once.
+  class Words {
    public:
-    PS_HD Ready(const EntriesView& entries, const RicePlan& plan, uint32_t* words)
-        : entries_(entries),
-          count_(plan.coded == 0 ? 0 : entries.count()),
-          low_(plan.low_bits),
-          first_(plan.codes_at * 8ull),
-          words_(words) {}
-
-    PS_HD void operator()(uint32_t i, uint32_t zeros, uint32_t before) {
-      if (i >= count_) return;
-      const uint64_t at = first_ + i * (1ull + low_) + before + zeros;
-      const uint64_t code = 1 | (uint64_t{entries_.Gap(i)} & ((1ull << low_) - 1)) << 1;
-      const uint64_t bits = code << (at % 32);
-      Add(at / 32, static_cast<uint32_t>(bits));
-      if (bits >> 32 != 0) Add(at / 32 + 1, static_cast<uint32_t>(bits >> 32));
-    }
-    PS_HD void End() {
-      if (word_ != 0) AtomicOr(&words_[at_], word_);
-    }
-
-   private:
+    PS_HD explicit Words(uint32_t* words) : words_(words) {}
     PS_HD void Add(uint64_t at, uint32_t bits) {
       if (at != at_) {
         End();
@@ -122,19 +187,15 @@ struct WriteCodes {
       }
       word_ |= bits;
     }
+    PS_HD void End() {
+      if (word_ != 0) AtomicOr(&words_[at_], word_);
+    }
 
-    const EntriesView entries_;
-    const uint32_t count_, low_;
-    const uint64_t first_;  // bit
+   private:
     uint32_t* const words_;
     uint64_t at_ = 0;    // the word that is not yet stored
     uint32_t word_ = 0;  // its bits
   };
-  EntriesView entries;
-  const RicePlan* plan;
-  std::byte* payload;  // its bytes for codes are 0 so far
-
-  PS_HD Ready Begin() const { return {entries, *plan, reinterpret_cast<uint32_t*>(payload)}; }
 };
 
 // Upper bound of the bytes of `room` codes below `places`. The best of the low_bits tried takes at
@@ -144,21 +205,12 @@ inline size_t RiceBound(uint32_t room, uint32_t places) {
   return static_cast<size_t>(std::min(each * room, 2.0 * places) / 8) + 1;
 }
 
-// First step: measures what is needed to choose `plan`. REQUIRES: the payload's codes are zero.
+// Writes the codes of up to `room` entries, once the plan says where they go.
 template <typename Queue>
-RicePlan* MeasureGaps(Queue& queue, const EntriesView& entries, uint32_t room) {
-  RicePlan* plan = queue.template Scratch<RicePlan>(1);
-  queue.Zero(plan, 1);
-  constexpr uint32_t kMost = 256;  // each adds to the common sums
-  queue.Launch(std::min(kMost, BlocksFor(room)), GapsBody{entries, plan});
-  return plan;
-}
-
-// Last step, once the plan says where the codes go.
-template <typename Queue>
-void LaunchCodes(Queue& queue, const EntriesView& entries, uint32_t room, const RicePlan* plan,
-                 std::byte* payload) {
-  ForEachTerm(queue, room, ZerosOf{entries, plan}, nullptr, WriteCodes{entries, plan, payload});
+void LaunchCodes(Queue& queue, const GapsOf& gaps, uint32_t room, std::byte* payload) {
+  const uint32_t chunks = ScanChunksOf(room);
+  queue.Launch(chunks, CodesBody{gaps.entries, gaps.plan, NewScan(queue, chunks),
+                                 reinterpret_cast<uint32_t*>(payload)});
 }
 
 }  // namespace psgd::cuda

@@ -1,4 +1,4 @@
-// Running sums of whole numbers, each as one launch on a queue.
+// Running sums of whole numbers, and lists of numbers, each as one launch on a queue.
 #pragma once
 
 #include "compression/cuda/coder.h"
@@ -84,117 +84,130 @@ class BlockReach {
   BlockScan scan_;
 };
 
-// put(i, term) for each term of the chunk that begins at `begin`, dealt to a block's threads.
-// of.Begin() returns the function that computes term i from i. If `of` has Out(), the function also
-// gets number i of the source Out().
-template <typename Of, typename Put>
-PS_HD void ForTerms(const Of& of, uint32_t begin, uint32_t count, uint32_t thread, const Put& put) {
-  const auto term = of.Begin();
-  if constexpr (requires { of.Out(); }) {
-    ForRuns<kScanChunk>(of.Out(), begin, count, thread,
-                        [&](size_t i, const Four& values, uint32_t own) {
-                          const auto first = static_cast<uint32_t>(i);
-                          for (uint32_t k = 0; k < own; ++k) {
-                            put(first + k, uint32_t{term(first + k, values.at[k])});
-                          }
-                        });
-  } else {
-    const uint32_t end = count - begin < kScanChunk ? count : begin + kScanChunk;
-    for (uint32_t i = begin + thread; i < end; i += kThreads) put(i, term(i));
-  }
-}
-
-// What the blocks of a running sum tell each other. All 0 at first.
+// What the blocks of a running sum tell each other. All 0 at first. Blocks take the chunks in the
+// order in which they start, so none waits for one that has not started.
 struct ScanState {
   uint32_t started;  // chunks
   uint32_t sums[];   // of each chunk, plus 1; 0: not yet known
+
+  // Returns the chunk that a block takes. One thread calls it.
+  PS_HD uint32_t Take() { return AtomicAdd(&started, 1); }
+  // Tells the sum of a chunk. One thread calls it.
+  PS_HD void Tell(uint32_t chunk, uint32_t sum) { PublishNumber(&sums[chunk], sum + 1); }
+  // A phase: add(sum) for each chunk before this one.
+  template <typename Add>
+  PS_HD void ForSumsBefore(const Block& block, uint32_t chunk, Add add) const {
+    block.Each([&](uint32_t thread) {
+      for (uint32_t c = thread; c < chunk; c += kThreads) add(AwaitNumber(&sums[c]) - 1);
+    });
+  }
 };
 
-// A thread calls ready(i, term, sum of the terms before it) for neighbors, with
-// ready = use.Begin(), then ready.End(). A block has one chunk. Blocks
-// take the chunks in the order in which they start, so none waits for one that has not started.
-template <typename Of, typename Use>
-struct TermsBody {
+inline uint32_t ScanChunksOf(size_t count) {
+  return static_cast<uint32_t>((count + kScanChunk - 1) / kScanChunk);
+}
+
+// The state of a running sum of up to `chunks` chunks.
+template <typename Queue>
+ScanState* NewScan(Queue& queue, uint32_t chunks) {
+  uint32_t* const words = queue.template Scratch<uint32_t>(1 + chunks);
+  queue.Zero(words, 1 + chunks);
+  return reinterpret_cast<ScanState*>(words);
+}
+
+// Which of four neighbors are listed: bit k is of number i + k. Of ties only the first are listed.
+struct ListFlags {
+  uint32_t sure = 0, tied = 0;
+};
+
+// Lists numbers, ascending:
+//   of.Count(), of.In()          how many numbers there are, and their source
+//   of.Ties()                    how many ties are listed
+//   of.Begin()                   returns a function that makes ListFlags of (i, values, count), the
+//                                numbers from i on; see ForRuns
+//   of.Put(at, i)                number i is listed as number `at`
+//   of.End(how many are listed)  called by one thread; not called if there are no numbers
+// A block has one chunk.
+template <typename Of>
+struct ListBody {
   static constexpr uint32_t kEach = kScanChunk / kThreads;
+  static_assert(kEach == 16);  // a thread has half a word of flags
   struct Shared {
     BlockScan scan;
-    uint32_t chunk, before;
-    uint32_t term[kScanChunk + kThreads];
+    uint32_t chunk;
+    uint32_t sure_before, ties_before;  // in the chunks before
+    uint32_t sure[kScanChunk / 32], tied[kScanChunk / 32];
   };
   Of of;
-  uint32_t count;
   ScanState* state;
-  uint32_t* all;  // the sum of all terms; may be null
-  Use use;
 
   PS_HD void operator()(const Block& block, Shared& shared) const {
-    block.Once([&] {
-      shared.chunk = AtomicAdd(&state->started, 1);
-      shared.before = 0;
+    const uint32_t count = of.Count();
+    if (size_t{block.index()} * kScanChunk >= count) return;
+    block.ForEach(kScanChunk / 32, [&](size_t w) {
+      shared.sure[w] = shared.tied[w] = 0;
+      if (w > 0) return;
+      shared.chunk = state->Take();
+      shared.sure_before = shared.ties_before = 0;
     });
     const uint32_t chunk = shared.chunk, begin = chunk * kScanChunk;
-    const uint32_t own = count - begin < kScanChunk ? count - begin : kScanChunk;
     block.Each([&](uint32_t thread) {
-      ForTerms(of, begin, count, thread,
-               [&](uint32_t i, uint32_t term) { shared.term[Place(i - begin)] = term; });
-      for (uint32_t k = own + thread; k < kScanChunk; k += kThreads) shared.term[Place(k)] = 0;
+      const auto flags_of = of.Begin();
+      ForRuns<kScanChunk>(of.In(), begin, count, thread, [&](size_t i, Four& values, auto own) {
+        const ListFlags flags = flags_of(i, values, own);
+        const auto at = static_cast<uint32_t>(i - begin);
+        if (flags.sure != 0) AtomicOr(&shared.sure[at / 32], flags.sure << (at % 32));
+        if (flags.tied != 0) AtomicOr(&shared.tied[at / 32], flags.tied << (at % 32));
+      });
     });
+    // Both counts in one number: a chunk has at most 4096 of each.
     block.Each([&](uint32_t thread) {
-      uint32_t sum = 0;
-      for (uint32_t k = 0; k < kEach; ++k) sum += shared.term[Place(thread * kEach + k)];
-      shared.scan.value[thread] = sum;
+      shared.scan.value[thread] =
+          CountBits(Half(shared.sure, thread)) | CountBits(Half(shared.tied, thread)) << 16;
     });
     shared.scan.Exclusive(block);
-    block.Once([&] { PublishNumber(&state->sums[chunk], shared.scan.total() + 1); });
-    block.Each([&](uint32_t thread) {
-      uint32_t before = 0;
-      for (uint32_t c = thread; c < chunk; c += kThreads)
-        before += AwaitNumber(&state->sums[c]) - 1;
-      if (before != 0) AtomicAdd(&shared.before, before);
+    block.Once([&] { state->Tell(chunk, shared.scan.total()); });
+    state->ForSumsBefore(block, chunk, [&](uint32_t sums) {
+      if (sums == 0) return;
+      AtomicAdd(&shared.sure_before, sums & 0xFFFF);
+      AtomicAdd(&shared.ties_before, sums >> 16);
     });
-    block.Once([&] {
-      if (all != nullptr && begin + own == count) *all = shared.before + shared.scan.total();
-    });
+    const uint32_t most = of.Ties();
     block.Each([&](uint32_t thread) {
-      uint32_t sum = shared.before + shared.scan.value[thread];
-      auto ready = use.Begin();
-      for (uint32_t k = thread * kEach; k < (thread + 1) * kEach; ++k) {
-        const uint32_t term = shared.term[Place(k)];
-        if (k < own) ready(begin + k, term, sum);
-        sum += term;
-      }
-      ready.End();
+      const uint32_t sums = shared.scan.value[thread];
+      List(begin + thread * kEach, Half(shared.sure, thread), Half(shared.tied, thread),
+           shared.sure_before + (sums & 0xFFFF), shared.ties_before + (sums >> 16), most);
+      if (thread > 0 || count - begin > kScanChunk) return;
+      const uint32_t all = shared.scan.total(), ties = shared.ties_before + (all >> 16);
+      of.End(shared.sure_before + (all & 0xFFFF) + (ties < most ? ties : most));
     });
   }
 
  private:
-  // Leaves a gap between the threads' terms, which would lie in one bank of memory.
-  PS_HD static uint32_t Place(uint32_t k) { return k + k / kEach; }
-};
-
-// `all` is 0 if there are no terms: REQUIRES: it is 0 before.
-template <typename Queue, typename Of, typename Use>
-void ForEachTerm(Queue& queue, uint32_t count, const Of& of, uint32_t* all, const Use& use) {
-  const uint32_t chunks = (count + kScanChunk - 1) / kScanChunk;
-  uint32_t* const words = queue.template Scratch<uint32_t>(1 + chunks);
-  queue.Zero(words, 1 + chunks);
-  queue.Launch(chunks,
-               TermsBody<Of, Use>{of, count, reinterpret_cast<ScanState*>(words), all, use});
-}
-
-struct ListIfFlagged {
-  uint32_t* out;
-  PS_HD const ListIfFlagged& Begin() const { return *this; }
-  PS_HD void operator()(uint32_t i, uint32_t flag, uint32_t before) const {
-    if (flag != 0) out[before] = i;
+  // The flags of a thread's neighbors.
+  PS_HD static uint32_t Half(const uint32_t* words, uint32_t thread) {
+    return words[thread / 2] >> (thread % 2 * 16) & 0xFFFF;
   }
-  PS_HD void End() const {}
+
+  // Lists a thread's numbers from `first` on, behind `before` sure ones and `ties` ties.
+  PS_HD void List(uint32_t first, uint32_t sure, uint32_t tied, uint32_t before, uint32_t ties,
+                  uint32_t most) const {
+    for (uint32_t k = 0; (sure | tied) >> k != 0; ++k) {
+      const bool is_tie = tied >> k & 1;
+      if ((sure >> k & 1) != 0 || (is_tie && ties < most)) {
+        of.Put(before + (ties < most ? ties : most), first + k);
+      }
+      before += sure >> k & 1;
+      ties += is_tie;
+    }
+  }
 };
 
-// Lists each i below `count` with flag(i), ascending, and stores how many there are.
-template <typename Queue, typename Flag>
-void Select(Queue& queue, uint32_t count, const Flag& flag, uint32_t* out, uint32_t* found) {
-  ForEachTerm(queue, count, flag, found, ListIfFlagged{out});
+// `elements`: the most numbers that there may be.
+template <typename Queue, typename Of>
+void ListNumbers(Queue& queue, uint32_t elements, const Of& of) {
+  const uint32_t chunks = ScanChunksOf(elements);
+  queue.Launch(chunks, ListBody<Of>{of, NewScan(queue, chunks)});
 }
 
 }  // namespace psgd::cuda

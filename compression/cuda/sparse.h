@@ -12,108 +12,101 @@
 
 namespace psgd::cuda {
 
-// Chooses the low_bits and writes the header.
-struct PlanBody {
-  using Shared = Nothing;
-  EntriesView entries;
-  uint32_t elements;
-  ValueCoding coding;
-  RicePlan* plan;
-  CoderOutput output;
-
-  PS_HD void operator()(const Block& block, Shared&) const {
-    block.Once([&] {
-      const uint32_t count = entries.count();
-      const bool all = count == elements && elements > 0;
-      plan->coded = !all;
-      plan->codes_at = static_cast<uint32_t>(kSparseHeaderBytes + SparseValueBytes(coding, count));
-      const uint64_t bits = ChooseLowBits(entries, plan);
-      uint32_t* header = reinterpret_cast<uint32_t*>(output.payload);
-      header[0] = count;
-      header[1] = plan->low_bits |
-                  static_cast<uint32_t>(all ? IndexCoding::kAll : IndexCoding::kRice) << 8 |
-                  static_cast<uint32_t>(coding) << 16;
-      *output.bytes = plan->codes_at + (bits + 7) / 8;
-    });
-  }
+struct UseAsMean {
+  const uint32_t* count;
+  float* at;
+  PS_HD void operator()(double sum) const { *at = CoarseMean(sum, *count); }
 };
-
-template <typename Maker>
-struct ValuesBody {
-  using Shared = Nothing;
-  Maker maker;
-  EntriesView entries;
-  uint32_t room;
-  ValueCoding coding;
-  std::byte* values;
-
-  PS_HD void operator()(const Block& block, Shared&) const {
-    const uint32_t count = entries.count();
-    if (coding == ValueCoding::kSign) {
-      const float magnitude = *reinterpret_cast<const float*>(values);
-      uint32_t* const words = reinterpret_cast<uint32_t*>(values + sizeof(float));
-      for (uint32_t begin = block.index() * kThreads; begin < count;
-           begin += block.count() * kThreads) {
-        block.Bits(
-            count - begin < kThreads ? count - begin : kThreads,
-            [&](uint32_t i) {
-              const uint32_t at = entries.indices[begin + i];
-              const float value = maker.Made(at);
-              const bool bit = value >= 0;
-              maker.Leave(at, value + (bit ? -magnitude : magnitude));
-              return bit;
-            },
-            [&](uint32_t w, uint32_t bits) { words[begin / 32 + w] = bits; });
-      }
-      return;
-    }
-    block.ForAll(room, [&](size_t i) {
-      if (i >= count) return;
-      const float value = maker.Made(entries.indices[i]);
-      if (coding == ValueCoding::kFloat) {
-        reinterpret_cast<float*>(values)[i] = value;
-        maker.Leave(entries.indices[i], 0);
-      } else {
-        const uint16_t half = HalfFromFloat(value);
-        reinterpret_cast<uint16_t*>(values)[i] = half;
-        maker.Leave(entries.indices[i], value - FloatFromHalf(half));
-      }
-    });
-  }
-};
-
-struct StretchesOfChosen {
-  const Chosen* chosen;
-  PS_HD size_t operator()() const { return (chosen->count + kSumStretch - 1) / kSumStretch; }
-};
-// part[b] is the sum of the magnitudes of stretch b of the entries.
+// Sums the magnitudes of the entries. A block has one stretch.
 template <typename Maker>
 struct MagnitudesOfEntriesBody {
-  using Shared = StretchSum;
+  struct Shared {
+    StretchSum stretch;
+    PartSums<UseAsMean>::Shared fold;
+  };
   Maker maker;
-  EntriesView entries;
-  double* part;
+  Entries entries;
+  PartSums<UseAsMean> sums;
 
   PS_HD void operator()(const Block& block, Shared& shared) const {
-    const size_t begin = size_t{block.index()} * kSumStretch;
-    const uint32_t own = StretchLength(begin, entries.count());
-    block.ForEach(own, [&](size_t i) { shared.value[i] = maker.Made(entries.indices[begin + i]); });
-    shared.Sum(
+    const size_t begin = size_t{block.index()} * kSumStretch, count = entries.count();
+    const uint32_t own = StretchLength(begin, count);
+    block.ForEach(
+        own, [&](size_t i) { shared.stretch.value[i] = maker.Made(entries.indices[begin + i]); });
+    shared.stretch.Sum(
         block, own, [](float value) { return static_cast<double>(std::fabs(value)); },
-        [&](double sum, uint32_t) { part[block.index()] = sum; });
+        [&](double sum, uint32_t) { sums.part[block.index()] = sum; });
+    sums.Fold(block, StretchesOf(count), shared.fold);
   }
 };
-struct UseAsMean {
-  const Chosen* chosen;
-  float* at;
-  PS_HD void operator()(double sum) const { *at = CoarseMean(sum, chosen->count); }
-};
-struct StoreBody {
-  using Shared = Nothing;
-  float value;
-  float* at;
-  PS_HD void operator()(const Block& block, Shared&) const {
-    block.Once([&] { *at = value; });
+
+// Writes values and header, leaves the rest in the residual, and plans the codes.
+template <typename Maker>
+struct EntriesBody {
+  using Shared = GapsOf::Shared;
+  Maker maker;
+  GapsOf gaps;
+  uint32_t elements;
+  ValueCoding coding;
+  float magnitude;  // of all values, for signs; below 0: their mean is in the payload
+  CoderOutput output;
+
+  PS_HD void operator()(const Block& block, Shared& shared) const {
+    const uint32_t count = gaps.entries.count();
+    const bool all = count == elements && elements > 0;
+    const size_t codes_at = kSparseHeaderBytes + SparseValueBytes(coding, count);
+    StoreValues(block, count);
+    if (!gaps.Measure(block, !all, codes_at, output.payload, shared)) return;
+    block.Once([&] {
+      *output.bytes = gaps.MakePlan(!all, codes_at);
+      uint32_t* header = reinterpret_cast<uint32_t*>(output.payload);
+      header[0] = count;
+      header[1] = gaps.plan->low_bits |
+                  static_cast<uint32_t>(all ? IndexCoding::kAll : IndexCoding::kRice) << 8 |
+                  static_cast<uint32_t>(coding) << 16;
+      if (coding == ValueCoding::kSign && magnitude >= 0) *Magnitude() = magnitude;
+    });
+  }
+
+ private:
+  PS_HD float* Magnitude() const {
+    return reinterpret_cast<float*>(output.payload + kSparseHeaderBytes);
+  }
+
+  PS_HD void StoreValues(const Block& block, uint32_t count) const {
+    if (coding == ValueCoding::kSign) return StoreSigns(block, count);
+    std::byte* const values = output.payload + kSparseHeaderBytes;
+    block.ForAll(count, [&](size_t i) {
+      const uint32_t index = gaps.entries.indices[i];
+      const float value = maker.Made(index);
+      if (coding == ValueCoding::kFloat) {
+        reinterpret_cast<float*>(values)[i] = value;
+        maker.Leave(index, 0);
+        return;
+      }
+      uint16_t* const halves = reinterpret_cast<uint16_t*>(values);
+      halves[i] = HalfFromFloat(value);
+      maker.Leave(index, value - FloatFromHalf(halves[i]));
+      if (i % 2 == 0 && i + 1 == count) halves[i + 1] = 0;  // to fill the word
+    });
+  }
+
+  PS_HD void StoreSigns(const Block& block, uint32_t count) const {
+    const float sent = magnitude >= 0 ? magnitude : *Magnitude();
+    uint32_t* const words = reinterpret_cast<uint32_t*>(Magnitude() + 1);
+    for (uint32_t begin = block.index() * kThreads; begin < count;
+         begin += block.count() * kThreads) {
+      block.Bits(
+          count - begin < kThreads ? count - begin : kThreads,
+          [&](uint32_t i) {
+            const uint32_t at = gaps.entries.indices[begin + i];
+            const float value = maker.Made(at);
+            const bool bit = value >= 0;
+            maker.Leave(at, value + (bit ? -sent : sent));
+            return bit;
+          },
+          [&](uint32_t w, uint32_t bits) { words[begin / 32 + w] = bits; });
+    }
   }
 };
 
@@ -122,30 +115,22 @@ inline size_t SparseBound(uint32_t room, uint32_t elements, ValueCoding coding) 
   return kSparseHeaderBytes + SparseValueBytes(coding, room) + RiceBound(room, elements);
 }
 
-// Does the same as WriteSparse on the host; `magnitude` is as there.
+// Does the same as WriteSparse on the host, for up to `room` entries; `magnitude` is as there.
 template <typename Queue, typename Maker>
-void WriteEntries(Queue& queue, const Maker& maker, const Entries& entries, ValueCoding coding,
-                  float magnitude, const CoderOutput& output) {
-  const EntriesView view = {entries.indices, entries.chosen};
-  const uint32_t room = entries.room;
-  const size_t bound = SparseBound(room, entries.elements, coding);
-  queue.Zero(reinterpret_cast<uint32_t*>(output.payload), (bound + 3) / 4);
-  RicePlan* plan = MeasureGaps(queue, view, room);
-  queue.Launch(1, PlanBody{view, entries.elements, coding, plan, output});
-  std::byte* values = output.payload + kSparseHeaderBytes;
-  if (coding == ValueCoding::kSign) {
-    float* at = reinterpret_cast<float*>(values);
-    if (magnitude >= 0) {
-      queue.Launch(1, StoreBody{magnitude, at});
-    } else {
-      double* part = queue.template Scratch<double>(StretchesOf(room));
-      queue.Launch(StretchesOf(room), MagnitudesOfEntriesBody<Maker>{maker, view, part});
-      queue.Launch(
-          1, FoldBody<StretchesOfChosen, UseAsMean>{part, {entries.chosen}, {entries.chosen, at}});
-    }
+void WriteEntries(Queue& queue, const Maker& maker, const Entries& entries, uint32_t room,
+                  uint32_t elements, ValueCoding coding, float magnitude,
+                  const CoderOutput& output) {
+  if (coding == ValueCoding::kSign && magnitude < 0) {
+    float* const at = reinterpret_cast<float*>(output.payload + kSparseHeaderBytes);
+    const uint32_t stretches = StretchesOf(room);
+    queue.Launch(stretches,
+                 MagnitudesOfEntriesBody<Maker>{
+                     maker, entries, NewSums(queue, stretches, UseAsMean{entries.found, at})});
   }
-  queue.Launch(BlocksFor(room), ValuesBody<Maker>{maker, view, room, coding, values});
-  LaunchCodes(queue, view, room, plan, output.payload);
+  const GapsOf gaps = NewGaps(queue, entries);
+  queue.Launch(EntryBlocks(room),
+               EntriesBody<Maker>{maker, gaps, elements, coding, magnitude, output});
+  LaunchCodes(queue, gaps, room, output.payload);
 }
 
 }  // namespace psgd::cuda

@@ -149,39 +149,4 @@ void SumSquares(Queue& queue, const Source& source, uint32_t count, float* made,
                SquaresBody<Use>{source, count, made, largest, NewSums(queue, stretches, use)});
 }
 
-// Adds up numbers in order and hands the sum to `use`. Runs as one block.
-template <typename Count, typename Use>
-struct FoldBody {
-  struct Shared {
-    double part[kThreads];
-    double sum;
-  };
-  const double* part;
-  Count count;
-  Use use;  // use(sum), called by one thread
-
-  PS_HD void operator()(const Block& block, Shared& shared) const {
-    const size_t all = count();
-    block.Once([&] { shared.sum = 0; });
-    for (size_t begin = 0; begin < all; begin += kThreads) {
-      const size_t own = all - begin < kThreads ? all - begin : kThreads;
-      block.ForEach(own, [&](size_t i) { shared.part[i] = part[begin + i]; });
-      block.Once([&] {
-        double sum = shared.sum;  // in a register
-#ifdef __CUDACC__
-#pragma unroll 16  // loads that do not wait for each other
-#endif
-        for (size_t i = 0; i < own; ++i) sum += shared.part[i];
-        shared.sum = sum;
-      });
-    }
-    block.Once([&] { use(shared.sum); });
-  }
-};
-
-struct KnownCount {
-  size_t count;
-  PS_HD size_t operator()() const { return count; }
-};
-
 }  // namespace psgd::cuda

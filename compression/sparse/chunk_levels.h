@@ -13,6 +13,7 @@
 
 namespace psgd {
 
+inline constexpr uint32_t kLeastChunk = 64, kMostChunk = 65536;  // elements
 inline constexpr size_t kChunkedHeaderBytes = 8;
 inline constexpr size_t kChunkRangeBytes = 4;
 inline constexpr int kLevelFits = 2;

@@ -16,9 +16,6 @@
 namespace psgd {
 namespace {
 
-constexpr uint32_t kLeastChunk = 64;
-constexpr uint32_t kMostChunk = 65536;
-
 ChunkRange LoadRange(const std::byte* ranges, size_t chunk) {
   return RangeFromBits(LoadField<uint32_t>(ranges + chunk * kChunkRangeBytes));
 }

@@ -12,6 +12,7 @@
 #include "common/plugin.h"
 #include "compression/device_codec.h"
 #include "compression/error_feedback.h"
+#include "compression/sparse/sample_plan.h"
 #include "compression/twin_options.h"
 #include "tests/conformance/codec/codec_cases.h"
 #include "tests/conformance/codec/emulated_codecs.h"
@@ -182,21 +183,32 @@ TEST_P(DeviceTwins, AgreeOnUnalignedGradients) {
   }
 }
 
-// Samples that guess well or badly: all values equal, few that differ, one huge value.
+// Samples that guess well or badly: all values equal, few that differ, one huge value, ties in all
+// blocks, and samples that see other values than the rest has.
 TEST_P(DeviceTwins, AgreeOnLongTensors) {
   constexpr size_t kElements = 50021;
   RandomStream stream(MakeKey(1, RandomPurpose::kSynthetic), 3);
-  for (int kind = 0; kind < 4; ++kind) {
+  const SamplePlan plan = PlanSample(kElements, 1, false);
+  for (int kind = 0; kind < 8; ++kind) {
     Steps run;
-    run.first_step = 1000;
+    run.first_step = kind == 3 ? 60 : 1000;  // within a warm-up, or after it
     std::vector<float> gradient(kElements, kind == 0 ? 0.0f : 0.25f);
     if (kind == 1) {
       for (size_t i = 0; i < 37; ++i) gradient[i * 1000 + 5] = static_cast<float>(i) - 11;
     }
     if (kind == 2) gradient[777] = -3e38f;
-    if (kind == 3) {
+    if (kind >= 3) {
       for (float& value : gradient)
         value = std::ldexp(stream.NextUnit() - 0.5f, stream.NextBelow(9));
+    }
+    if (kind == 4) {
+      for (float& value : gradient) value = std::round(value / 32);
+    }
+    if (kind >= 5) {
+      const float factor = kind == 5 ? 1000.0f : kind == 6 ? 0.0f : 0.75f;
+      for (size_t r = 0; r < plan.runs; ++r) {
+        for (size_t k = 0; k < kSampleRun; ++k) gradient[plan.Begin(r) + k] *= factor;
+      }
     }
     run.gradients = {gradient, gradient};
     if (kind == 2) run.gradients[1][777] = 0;
