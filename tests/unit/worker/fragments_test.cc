@@ -28,7 +28,9 @@ TEST(Fragments, CarryEverySliceOnceInARound) {
       EXPECT_EQ(times, 1);
     }
     for (const uint64_t sum : elements) EXPECT_GT(sum, 0u) << count;
-    if (count == 2) EXPECT_EQ(elements, (std::vector<uint64_t>{2520, 2520}));
+    if (count == 2) {
+      EXPECT_EQ(elements, (std::vector<uint64_t>{2520, 2520}));
+    }
   }
 }
 
