@@ -15,11 +15,28 @@ AttentionProblem ProblemOf(const AttentionPattern& pattern, AttentionProblem::Pa
                               .keys = pattern.keys,
                               .values = pattern.values,
                               .causal = pattern.causal,
+                              .lengths = pattern.lengths != kNoTensor,
                               .scale = pattern.scale};
   for (int i = 0; i < kAttentionTensors; ++i) {
     problem.places_first[i] = pattern.operands[i].places_first;
   }
   return problem;
+}
+
+// The places of a tensor behind the lengths of samples: a tensor of queries counts as one place, so
+// that it is cleared where a sample has no keys.
+PaddedShape PaddedShapeOf(const Lowering& l, const AttentionPattern& pattern,
+                          AttentionTensor name) {
+  const AttentionPattern::Operand& operand = pattern.operands[name];
+  const bool of_keys = name == kOfKeys || name == kOfValues;
+  const int64_t samples = pattern.keys[0];
+  PaddedShape shape = {samples, 1, 1, l.elements(operand.tensor) / samples};
+  if (of_keys) {
+    shape.heads = operand.places_first ? 1 : pattern.keys[1];
+    shape.places = pattern.keys[2];
+    shape.width /= shape.heads * shape.places;
+  }
+  return shape;
 }
 
 }  // namespace
@@ -95,6 +112,18 @@ void Attentions::LowerPass(Pass pass, const Context& c, Attention* attention) {
   }
   buffers[kLogSums] = attention->log_sums;
   const std::shared_ptr<FusedAttention> plan = forward ? attention->forward : attention->backward;
+  const bool padded = pattern.lengths != kNoTensor;
+  const BufferId lengths = padded ? l.Native(pattern.lengths).buffer : kNoBuffer;
+  if (plan->reads_lengths()) {
+    // In each pass, because a pass that is timed alone may find any numbers in `lengths`, and cuDNN
+    // would read outside of its memory.
+    const int64_t samples = pattern.keys[0];
+    for (const int name : {kQueryLengths, kKeyLengths}) {
+      buffers[name] = l.Temporary(samples * sizeof(int32_t));
+    }
+    l.Run(LengthsOfAttention, samples, pattern.queries[2], pattern.keys[2], lengths,
+          buffers[kQueryLengths], buffers[kKeyLengths]);
+  }
   const BufferId workspace = l.Temporary(plan->workspace_bytes());
   l.SetWork(forward ? pattern.forward : pattern.backward);
   l.Call([=, device = l.device()](const Buffers& b, const Step&) {
@@ -104,6 +133,12 @@ void Attentions::LowerPass(Pass pass, const Context& c, Attention* attention) {
     }
     return plan->Run(*device, memory, b[workspace]);
   });
+  if (!padded) return;
+  using Names = std::vector<AttentionTensor>;
+  for (const AttentionTensor name :
+       forward ? Names{kResult} : Names{kOfQueries, kOfKeys, kOfValues}) {
+    l.Run(ClearPadding, l.type(), PaddedShapeOf(l, pattern, name), lengths, buffers[name]);
+  }
 }
 
 }  // namespace psgd::cudnn

@@ -21,13 +21,12 @@ class AttentionFinder {
     const TensorId scores = node(softmax).inputs[0], weights = node(softmax).outputs[0];
     const int product = neighbours_.WriterOf(scores);
     const Shape& shape = graph_.shape(scores);
-    const bool has_lengths = node(softmax).inputs.size() > 1;
     if (!IsProduct(product, false, true) || neighbours_.OnlyReaderOf(scores) != softmax ||
-        shape.size() != 4 || (op.causal && shape[2] != shape[3]) || has_lengths ||
-        ScaleOf(product) <= 0) {
+        shape.size() != 4 || (op.causal && shape[2] != shape[3]) || ScaleOf(product) <= 0) {
       return std::nullopt;
     }
     AttentionPattern found = {.causal = op.causal, .scale = op.scale * ScaleOf(product)};
+    if (node(softmax).inputs.size() > 1) found.lengths = node(softmax).inputs[1];
     const TensorId queries = node(product).inputs[0], keys = node(product).inputs[1];
 
     const int values_product = ProductOf(weights, false);

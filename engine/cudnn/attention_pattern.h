@@ -36,11 +36,12 @@ struct AttentionPattern {
   std::array<Operand, kAttentionTensors> operands;  // without gradients only the first four
   Shape queries, keys, values;                      // N H T D, N H S D, N H S E
   bool causal = false;                              // then there are as many keys as queries
+  TensorId lengths = kNoTensor;                     // see Softmax
   float scale = 1;
 };
 
-// A node is in at most one pattern. An attention whose inner matrices are read elsewhere, of which
-// only some gradients are wanted, or whose samples have lengths, is none.
+// A node is in at most one pattern. An attention whose inner matrices are read elsewhere, or of
+// which only some gradients are wanted, is none.
 std::vector<AttentionPattern> FindAttentions(const Graph& graph);
 
 }  // namespace psgd::cudnn

@@ -24,11 +24,8 @@ absl::Status CheckKnownFaults(const Device& device, const AttentionProblem& prob
     return absl::UnimplementedError("this cuDNN is older than 9.15.1");
   }
   if (problem.pass == Pass::kForward) return absl::OkStatus();
-  const int64_t queries = problem.queries[2], keys = problem.keys[2];
-  // Without a mask the last keys of a part of a block become NaN in some rows, and of one query all
-  // (issues 628 and 1072 of cuDNN frontend). One key is unsupported (release notes of 9.18).
-  if (keys == 1 || (!problem.causal && (keys % kBlock != 0 || queries == 1))) {
-    return absl::UnimplementedError("cuDNN's gradients of such an attention may be NaN");
+  if (problem.keys[2] == 1) {  // release notes of 9.18
+    return absl::UnimplementedError("cuDNN has no gradients of one key");
   }
   // There cuDNN frontend repeats the bits with certain knobs of an engine only (KERNEL_CFG,
   // STAGES), which psgd has not tried.
@@ -36,6 +33,15 @@ absl::Status CheckKnownFaults(const Device& device, const AttentionProblem& prob
     return absl::UnimplementedError("cuDNN's gradients may not repeat to the bit on this device");
   }
   return absl::OkStatus();
+}
+
+// Without a mask gradients may be NaN: in some rows if the last block of keys is not full, and in
+// all if there is one query (issues 628 and 1072 of cuDNN frontend). A mask of lengths, even of
+// full ones, closes what lies behind the last key. cuDNN's developers advise it (issue 160), issue
+// 1072 found it right, and cuDNN frontend adds it for versions up to 9.15.0.
+bool NeedsLengths(const AttentionProblem& problem) {
+  return problem.pass == Pass::kBackward && !problem.causal &&
+         (problem.keys[2] % kBlock != 0 || problem.queries[2] == 1);
 }
 
 Shape RowMajor(const Shape& shape) { return cudnn::StridesOf(shape, Layout::kPlain); }
@@ -64,7 +70,7 @@ class AttentionGraph {
   }
 
   void AddForward() {
-    const Value scores = AddMask(AddScores());
+    const Value scores = AddCausalMask(AddPadding(AddScores()));
     const Value most = AddReduction(CUDNN_REDUCE_TENSOR_MAX, scores, Inner(rows_));
     Value e = AddPointwise(CUDNN_POINTWISE_SUB, {scores, most}, Inner(scores_));
     e = AddPointwise(CUDNN_POINTWISE_EXP, {e}, Inner(scores_));
@@ -72,10 +78,11 @@ class AttentionGraph {
     const Value log = AddPointwise(CUDNN_POINTWISE_LOG, {sum}, Inner(rows_));
     AddPointwise(CUDNN_POINTWISE_ADD, {most, log}, OfQueries(kLogSums));
     const Value weights = AddPointwise(CUDNN_POINTWISE_DIV, {e, sum}, Inner(scores_, type_));
-    AddProduct(weights, Operand(kValues), Operand(kResult));
+    AddProduct(weights, Operand(kValues), Operand(kResult), {.m = queries(), .k = keys()});
   }
 
-  // With P = exp(scores - log sums) and r = the sum over E of dY Y, for each query:
+  // cuDNN frontend masks by lengths before it subtracts the log sums, and keys that are later after
+  // that. With P = exp(scores - log sums) and r = the sum over E of dY Y, for each query:
   //   dV = P^T dY    dS = scale P * (dY V^T - r), by element    dQ = dS K    dK = dS^T Q
   void AddBackward() {
     const Value of_result = Operand(kOfResult);
@@ -85,21 +92,24 @@ class AttentionGraph {
     // A factor for dropout, which cuDNN expects here.
     r = AddPointwise(CUDNN_POINTWISE_MUL, {r, Number(1)}, OfQueries(kResultSums));
 
-    Value p = AddPointwise(CUDNN_POINTWISE_SUB, {AddScores(), OfQueries(kLogSums)}, Inner(scores_));
-    p = AddPointwise(CUDNN_POINTWISE_EXP, {AddMask(p)}, Inner(scores_));
-    AddProduct(AddTransposed(p), of_result, Operand(kOfValues));
+    Value p = AddPadding(AddScores());
+    p = AddPointwise(CUDNN_POINTWISE_SUB, {p, OfQueries(kLogSums)}, Inner(scores_));
+    p = AddPointwise(CUDNN_POINTWISE_EXP, {AddCausalMask(p)}, Inner(scores_));
+    AddProduct(AddTransposed(p), of_result, Operand(kOfValues), {.m = keys(), .k = queries()});
 
-    Value s = AddProduct(of_result, OperandTransposed(kValues), Inner(scores_));
+    Value s = AddProduct(of_result, OperandTransposed(kValues), Inner(scores_),
+                         {.m = queries(), .n = keys()});
     s = AddPointwise(CUDNN_POINTWISE_SUB, {s, r}, Inner(scores_));
     s = AddPointwise(CUDNN_POINTWISE_MUL, {s, p}, Inner(scores_));
     s = AddPointwise(CUDNN_POINTWISE_MUL, {s, Number(problem_.scale)}, Inner(scores_, type_));
-    AddProduct(AddTransposed(s), Operand(kQueries), Operand(kOfKeys));
+    AddProduct(AddTransposed(s), Operand(kQueries), Operand(kOfKeys),
+               {.m = keys(), .k = queries()});
 
     // Engines repeat the bits of dQ if the product writes it at once. Then dS is in the workspace.
     // If blocks of keys added to an fp32 dQ, their order would change.
-    const Value keys =
+    const Value k =
         AddReshape(OperandTransposed(kKeys), Inner(ShapeOf(kKeys), StridesOf(kKeys), type_));
-    AddProduct(s, keys, Operand(kOfQueries));
+    AddProduct(s, k, Operand(kOfQueries), {.m = queries(), .k = keys()});
   }
 
   absl::StatusOr<GraphDescriptor> Finalize(const Device& device) {
@@ -187,16 +197,35 @@ class AttentionGraph {
   }
   // One number for each query.
   Value OfQueries(int buffer) { return Outer(buffer, CUDNN_DATA_FLOAT, rows_, RowMajor(rows_)); }
+  // The lengths of samples. Null: there are none.
+  Value queries() { return LengthsIn(kQueryLengths); }
+  Value keys() { return LengthsIn(kKeyLengths); }
+  Value LengthsIn(int buffer) {
+    if (!problem_.lengths) return nullptr;
+    return Outer(buffer, CUDNN_DATA_INT32, {problem_.queries[0], 1, 1, 1}, {1, 1, 1, 1});
+  }
 
-  Value AddProduct(Value a, Value b, Value to) {
+  // How much of the axes of a product of M K by K N each sample has. Null: all.
+  struct Axes {
+    Value m = nullptr, n = nullptr, k = nullptr;
+  };
+  Value AddProduct(Value a, Value b, Value to, const Axes& axes) {
     GraphDescriptor& product =
         New(CUDNN_BACKEND_MATMUL_DESCRIPTOR)
             .Set(CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, CUDNN_DATA_FLOAT);
-    AddOperation(New(CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR)
-                     .SetDescriptor(CUDNN_ATTR_OPERATION_MATMUL_DESC, *Finalized(product))
-                     .SetDescriptor(CUDNN_ATTR_OPERATION_MATMUL_ADESC, *a)
-                     .SetDescriptor(CUDNN_ATTR_OPERATION_MATMUL_BDESC, *b)
-                     .SetDescriptor(CUDNN_ATTR_OPERATION_MATMUL_CDESC, *to));
+    GraphDescriptor& operation =
+        New(CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR)
+            .SetDescriptor(CUDNN_ATTR_OPERATION_MATMUL_DESC, *Finalized(product))
+            .SetDescriptor(CUDNN_ATTR_OPERATION_MATMUL_ADESC, *a)
+            .SetDescriptor(CUDNN_ATTR_OPERATION_MATMUL_BDESC, *b)
+            .SetDescriptor(CUDNN_ATTR_OPERATION_MATMUL_CDESC, *to);
+    for (const auto& [name, lengths] :
+         {std::pair(CUDNN_ATTR_OPERATION_MATMUL_GEMM_M_OVERRIDE_DESC, axes.m),
+          std::pair(CUDNN_ATTR_OPERATION_MATMUL_GEMM_N_OVERRIDE_DESC, axes.n),
+          std::pair(CUDNN_ATTR_OPERATION_MATMUL_GEMM_K_OVERRIDE_DESC, axes.k)}) {
+      if (lengths != nullptr) operation.SetDescriptor(name, *lengths);
+    }
+    AddOperation(operation);
     return to;
   }
 
@@ -252,21 +281,38 @@ class AttentionGraph {
 
   // The scaled products of queries and keys.
   Value AddScores() {
-    const Value s = AddProduct(Operand(kQueries), OperandTransposed(kKeys), Inner(scores_));
+    const Value s = AddProduct(Operand(kQueries), OperandTransposed(kKeys), Inner(scores_),
+                               {.m = queries(), .n = keys()});
     return AddPointwise(CUDNN_POINTWISE_MUL, {s, Number(problem_.scale)}, Inner(scores_));
   }
-  // With `causal`: minus infinity where a key is later than the query.
-  Value AddMask(Value scores) {
-    if (!problem_.causal) return scores;
-    const auto index = [&](int64_t axis) {
-      return AddPointwise(CUDNN_POINTWISE_GEN_INDEX, {scores}, Inner(scores_, CUDNN_DATA_INT32),
-                          CUDNN_DATA_FLOAT, axis);
-    };
-    const Value query = index(2), key = index(3);
-    const Value open = AddPointwise(CUDNN_POINTWISE_CMP_GE, {query, key},
-                                    Inner(scores_, CUDNN_DATA_BOOLEAN), CUDNN_DATA_BOOLEAN);
+  // The places of a matrix along an axis, of queries or of keys.
+  Value AddPlaces(Value matrix, int64_t axis, cudnnDataType_t computed_in) {
+    return AddPointwise(CUDNN_POINTWISE_GEN_INDEX, {matrix}, Inner(scores_, CUDNN_DATA_INT32),
+                        computed_in, axis);
+  }
+  Value AddCondition(cudnnPointwiseMode_t mode, Value x, Value b) {
+    return AddPointwise(mode, {x, b}, Inner(scores_, CUDNN_DATA_BOOLEAN), CUDNN_DATA_BOOLEAN);
+  }
+  // Minus infinity where a place is not open.
+  Value AddMask(Value scores, Value open) {
     const Value closed = Number(-std::numeric_limits<float>::infinity());
     return AddPointwise(CUDNN_POINTWISE_BINARY_SELECT, {scores, closed, open}, Inner(scores_));
+  }
+  // With `lengths`: masks what lies behind them.
+  Value AddPadding(Value scores) {
+    if (!problem_.lengths) return scores;
+    const Value query = AddPlaces(scores, 2, CUDNN_DATA_INT32);
+    const Value key = AddPlaces(scores, 3, CUDNN_DATA_INT32);
+    const Value has_query = AddCondition(CUDNN_POINTWISE_CMP_LT, query, queries());
+    const Value has_key = AddCondition(CUDNN_POINTWISE_CMP_LT, key, keys());
+    return AddMask(scores, AddCondition(CUDNN_POINTWISE_LOGICAL_AND, has_query, has_key));
+  }
+  // With `causal`: masks keys that are later than the query.
+  Value AddCausalMask(Value scores) {
+    if (!problem_.causal) return scores;
+    const Value query = AddPlaces(scores, 2, CUDNN_DATA_FLOAT);
+    const Value key = AddPlaces(scores, 3, CUDNN_DATA_FLOAT);
+    return AddMask(scores, AddCondition(CUDNN_POINTWISE_CMP_GE, query, key));
   }
 
   const AttentionProblem& problem_;
@@ -283,10 +329,13 @@ class AttentionGraph {
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<FusedAttention>> FusedAttention::Plan(
-    const Device& device, const AttentionProblem& problem, bool plan_only) {
-  PSGD_RETURN_IF_ERROR(CheckKnownFaults(device, problem));
+absl::StatusOr<std::shared_ptr<FusedAttention>> FusedAttention::Plan(const Device& device,
+                                                                     const AttentionProblem& given,
+                                                                     bool plan_only) {
+  PSGD_RETURN_IF_ERROR(CheckKnownFaults(device, given));
   device.Enter();
+  AttentionProblem problem = given;
+  problem.lengths = given.lengths || NeedsLengths(given);
   AttentionGraph graph(problem);
   if (problem.pass == Pass::kForward) {
     graph.AddForward();
@@ -305,6 +354,7 @@ absl::StatusOr<std::shared_ptr<FusedAttention>> FusedAttention::Plan(
     }
     auto made = std::make_shared<FusedAttention>();
     made->plan_ = *std::move(plan);
+    made->reads_lengths_ = problem.lengths;
     made->ids_ = graph.ids();
     made->numbers_ = graph.numbers();
     return made;

@@ -18,6 +18,8 @@ namespace psgd::cudnn {
 enum {
   kLogSums = kAttentionTensors,  // N H T, fp32; forward makes it for backward
   kResultSums,                   // N H T, fp32; scratch of backward
+  kQueryLengths,                 // N, int32: the queries of each sample
+  kKeyLengths,                   // N, int32: its keys, at least 1
   kAttentionBuffers
 };
 using AttentionMemory = std::array<void*, kAttentionBuffers>;
@@ -28,7 +30,8 @@ struct AttentionProblem {
   Type type = Type::kBfloat16;
   Shape queries, keys, values;  // N H T D, N H S D, N H S E
   std::array<bool, kAttentionTensors> places_first = {};
-  bool causal = false;  // REQUIRES: S = T
+  bool causal = false;   // REQUIRES: S = T
+  bool lengths = false;  // samples may have fewer keys than S
   float scale = 1;
   bool operator==(const AttentionProblem&) const = default;
 };
@@ -43,10 +46,14 @@ class FusedAttention {
                                                               bool plan_only);
 
   size_t workspace_bytes() const { return plan_.workspace_bytes(); }
+  // Whether Run reads kQueryLengths and kKeyLengths. Then it may leave anything in the gradients of
+  // keys and values behind the lengths (pull request 44867 of openxla/xla).
+  bool reads_lengths() const { return reads_lengths_; }
   absl::Status Run(const Device& device, const AttentionMemory& memory, void* workspace);
 
  private:
   EnginePlan plan_;
+  bool reads_lengths_ = false;
   std::vector<int64_t> ids_;    // of the buffers, then of the numbers
   std::vector<float> numbers_;  // cuDNN reads them from the host's memory at each launch
 };

@@ -1,6 +1,6 @@
-// Normalization of rows: layer normalization, softmax, and lengths for masks. A warp computes a
-// row: its lanes stride along the row, and their sums are added in a fixed order. Lanes keep the
-// values of short rows, so these are read once.
+// Normalization of rows: layer normalization, softmax, and lengths for masks and padding. A warp
+// computes a row: its lanes stride along the row, and their sums are added in a fixed order. Lanes
+// keep the values of short rows, so these are read once.
 #include "common/rounded_math.h"
 #include "engine/cudnn/kernel_tools.cuh"
 #include "engine/cudnn/kernels.h"
@@ -278,12 +278,51 @@ __global__ void LengthsKernel(Lengths op, int64_t rows, int64_t tokens, const in
   for (int64_t row = FirstIndex(); row < rows; row += IndexStep()) y[row] = op.Of(x + row * tokens);
 }
 
+__global__ void LengthsOfAttentionKernel(int64_t samples, int32_t queries, int32_t keys,
+                                         const int32_t* lengths, int32_t* of_queries,
+                                         int32_t* of_keys) {
+  for (int64_t n = FirstIndex(); n < samples; n += IndexStep()) {
+    of_queries[n] = queries;
+    of_keys[n] = lengths == nullptr ? keys : max(1, min(lengths[n], keys));
+  }
+}
+
+template <typename T>
+__global__ void ClearPaddingKernel(Run run, Divisor heads, Divisor places, Divisor width,
+                                   const int32_t* lengths, T* x) {
+  ForEachPack<kPackOf<T>>(run, [&]<int N>(Width<N>, int64_t i) {
+    int64_t sample = i;
+    width.Split(&sample);
+    const int64_t place = places.Split(&sample);
+    heads.Split(&sample);
+    if (place >= lengths[sample]) StorePack(Pack<float, N>{}, x, i);
+  });
+}
+
 }  // namespace
 
 cudaError_t LengthsOfRows(cudaStream_t stream, const Lengths& op, int64_t rows, int64_t tokens,
                           const int32_t* x, int32_t* y) {
   Start(stream, Blocks(rows), kThreads, LengthsKernel, op, rows, tokens, x, y);
   return cudaGetLastError();
+}
+
+cudaError_t LengthsOfAttention(cudaStream_t stream, int64_t samples, int32_t queries, int32_t keys,
+                               const int32_t* lengths, int32_t* of_queries, int32_t* of_keys) {
+  Start(stream, Blocks(samples), kThreads, LengthsOfAttentionKernel, samples, queries, keys,
+        lengths, of_queries, of_keys);
+  return cudaGetLastError();
+}
+
+cudaError_t ClearPadding(cudaStream_t stream, Type type, const PaddedShape& shape,
+                         const int32_t* lengths, void* x) {
+  return ForType(type, [&]<typename T>(T*) {
+    T* const to = static_cast<T*>(x);
+    const Run run = RunOfRows<kPackOf<T>>(shape.samples * shape.heads * shape.places * shape.width,
+                                          shape.width, to);
+    Start(stream, Blocks(run), kThreads, ClearPaddingKernel<T>, run, Divisor(shape.heads),
+          Divisor(shape.places), Divisor(shape.width), lengths, to);
+  });
 }
 
 cudaError_t LayerNormForward(cudaStream_t stream, Type type, int64_t rows, int64_t width,

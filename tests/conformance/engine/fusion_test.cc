@@ -2,15 +2,21 @@
 // need less memory and traffic.
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
+#include "engine/graph/differentiate.h"
+#include "engine/ops/rules.h"
+#include "engine/reference/backend.h"
 #include "engine/runtime/network.h"
 #include "engine/runtime/planned_network.h"
 #include "engine/runtime/plugin.h"
@@ -23,7 +29,11 @@
 namespace psgd {
 namespace {
 
+using ::testing::Contains;
 using testing::GraphRunner;
+using testing::MakePairProblem;
+using testing::MakeTextProblem;
+using ::testing::Not;
 using testing::OpCase;
 using testing::Problem;
 using testing::ZooModel;
@@ -191,23 +201,27 @@ TEST(Fusion, IsTimedAsOneKernel_cudnn) {
 // In one kernel attention has other roundings than in several, and needs no memory for its inner
 // matrices.
 TEST(Fusion, AttentionIsOneKernelAPass_cudnn) {
-  const ModelConfig model = testing::SequenceModel("gpt");
-  const Problem problem = testing::MakeTokenProblem(64, 13, 5);
   if (const auto backend = Load(true, Precision::kBf16); !backend.ok()) {
     GTEST_SKIP() << backend.status();
   }
-  for (const bool recompute : {false, true}) {
-    ModelConfig trained = model;
-    if (recompute) trained.set_recompute(2);
-    const auto train = BuildTrainingGraph(trained, problem.shape, problem.batch);
-    ASSERT_TRUE(train.ok()) << train.status();
-    ExpectLessMemory(train->graph, Precision::kBf16, 0.8, [](const std::string& tensor) {
-      return tensor.find("attn.weights") != std::string::npos ||
-             tensor.find("attn.scores") != std::string::npos ||
-             tensor.find(".heads") != std::string::npos;
-    });
+  const Problem problem = testing::MakeTokenProblem(64, 13, 5);
+  for (const auto& [name, shape] :
+       {std::pair("gpt", problem.shape), std::pair("transformer", MakePairProblem(64).shape),
+        std::pair("transformer_encoder", MakeTextProblem(64).shape)}) {
+    for (const bool recompute : {false, true}) {
+      ModelConfig trained = testing::SequenceModel(name);
+      if (recompute) trained.set_recompute(2);
+      const auto train = BuildTrainingGraph(trained, shape, problem.batch);
+      ASSERT_TRUE(train.ok()) << train.status();
+      ExpectLessMemory(train->graph, Precision::kBf16, 0.8, [](const std::string& tensor) {
+        return tensor.find("attn.weights") != std::string::npos ||
+               tensor.find("attn.scores") != std::string::npos ||
+               tensor.find(".heads") != std::string::npos;
+      });
+    }
   }
 
+  const ModelConfig model = testing::SequenceModel("gpt");
   const NetworkOptions options = {
       .backend = "cudnn", .precision = Precision::kBf16, .plugin_dir = PluginDir()};
   const auto network = testing::MakeNetwork(model, problem, options);
@@ -226,6 +240,88 @@ TEST(Fusion, AttentionIsOneKernelAPass_cudnn) {
   EXPECT_EQ(ops["Softmax"] + ops["SoftmaxBackward"] + ops["MatMul"], 0);
   // Two products of 64 queries, 64 keys and a width of 8, in 2 heads of 5 samples.
   EXPECT_EQ(flops[kForward], 2 * 2.0 * 64 * 64 * 8 * 2 * 5);
+}
+
+// An attention of samples with these lengths, and its gradients.
+struct PaddedAttention {
+  static constexpr int64_t kKeys = 200, kHeads = 2, kWidth = 16;
+  const std::vector<double> lengths = {0, 1, 7, 128, 130, kKeys, kKeys + 1};
+
+  PaddedAttention(bool causal, bool places_first) : places_first(places_first) {
+    const auto samples = static_cast<int64_t>(lengths.size());
+    const auto heads = [&](const char* name, int64_t places) {
+      const Shape shape = places_first ? Shape{samples, places, kHeads, kWidth}
+                                       : Shape{samples, kHeads, places, kWidth};
+      given.push_back(graph.AddTensor(
+          {.name = name, .shape = shape, .wants_gradient = true, .external = true}));
+      return HeadsFirst(absl::StrCat(name, ".heads"), given.back());
+    };
+    const TensorId q = heads("q", causal ? kKeys : 5), k = heads("k", kKeys);
+    const TensorId v = heads("v", kKeys);
+    of_lengths = graph.AddTensor(
+        {.name = "lengths", .shape = {samples}, .element = Element::kInt32, .external = true});
+    const TensorId y =
+        HeadsFirst("y", AddAttention(&graph, "attention", {causal}, q, k, v, of_lengths).value());
+    made.push_back(y);
+    given.push_back(graph.AddTensor(
+        {.name = "dy", .shape = Shape(graph.shape(y)), .wants_gradient = true, .external = true}));
+    const std::vector<GradientSeed> seeds = {{y, given.back()}};
+    const auto gradients = Differentiate(&graph, seeds).value();
+    for (size_t i = 0; i < 3; ++i) made.push_back(gradients[given[i]]);
+    for (const TensorId tensor : made) graph.tensors[tensor].external = true;
+  }
+
+  // Or the other way round.
+  TensorId HeadsFirst(const std::string& name, TensorId x) {
+    if (!places_first) return x;
+    return AddTranspose(&graph, name, {{0, 2, 1, 3}}, x).value();
+  }
+
+  template <typename T>
+  std::vector<std::vector<double>> Compute(std::unique_ptr<Backend> backend) const {
+    GraphRunner<T> runner(graph, std::move(backend));
+    for (const TensorId tensor : given) {
+      const auto stream = static_cast<uint32_t>(tensor);
+      runner.Set(tensor, testing::RandomValues(graph, tensor, stream, /*bf16=*/true));
+    }
+    runner.Set(of_lengths, lengths);
+    runner.Run();
+    std::vector<std::vector<double>> values;
+    for (const TensorId tensor : made) values.push_back(runner.Get(tensor));
+    return values;
+  }
+
+  const bool places_first;
+  Graph graph;
+  std::vector<TensorId> given, made;
+  TensorId of_lengths = kNoTensor;
+};
+
+TEST(Fusion, AttentionTakesLengths_cudnn) {
+  for (const bool causal : {false, true}) {
+    for (const bool places_first : {false, true}) {
+      SCOPED_TRACE(absl::StrCat("causal: ", causal, ", places first: ", places_first));
+      const PaddedAttention attention(causal, places_first);
+      const auto expected = attention.Compute<double>(MakeReferenceBackend<double>({}));
+      for (const auto& [precision, bound] :
+           {std::pair(Precision::kBf16, 0.008), std::pair(Precision::kFp16, 0.002)}) {
+        auto backend = Load(true, precision);
+        if (!backend.ok()) GTEST_SKIP() << backend.status();
+        const auto memory = PlanMemory(attention.graph, true, precision);
+        ASSERT_TRUE(memory.ok()) << memory.status();
+        EXPECT_THAT(memory->tensors, Not(Contains("attention.weights")));
+        const auto got = attention.Compute<float>(*std::move(backend));
+        for (size_t r = 0; r < got.size(); ++r) {
+          double largest = 0;
+          for (const double value : expected[r]) largest = std::max(largest, std::abs(value));
+          for (size_t i = 0; i < got[r].size(); ++i) {
+            ASSERT_NEAR(got[r][i], expected[r][i], bound * largest)
+                << "result " << r << ", element " << i;
+          }
+        }
+      }
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Precisions, FusionTest, ::testing::Values("fp32", "tf32", "bf16", "fp16"),

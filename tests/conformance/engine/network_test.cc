@@ -20,6 +20,7 @@ using ::testing::HasSubstr;
 using testing::MakeNetwork;
 using testing::MakePairProblem;
 using testing::MakeProblem;
+using testing::MakeTextProblem;
 using testing::MakeTokenProblem;
 using testing::Problem;
 using testing::SequenceModel;
@@ -307,6 +308,8 @@ TEST_P(PrecisionTest, TenStepsFollowTheReference) {
   for (const char* model : {"gpt", "lstm_lm"}) {
     Compare(SequenceModel(model, 0.25), MakeTokenProblem(13, 17, 5), 0.3f);
   }
+  Compare(SequenceModel("transformer", 0.25), MakePairProblem(7, 17, 9), 0.1f);
+  Compare(SequenceModel("transformer_encoder", 0.25), MakeTextProblem(), 0.1f);
 }
 
 TEST_P(PrecisionTest, WeightsMayComeWhileAStepComputes) {

@@ -25,11 +25,17 @@ struct Names {
   Name output;
 };
 
+// The lengths of the axes of a product of M K by K N.
+constexpr Name kLengthsOfProducts[] = {CUDNN_ATTR_OPERATION_MATMUL_GEMM_M_OVERRIDE_DESC,
+                                       CUDNN_ATTR_OPERATION_MATMUL_GEMM_N_OVERRIDE_DESC,
+                                       CUDNN_ATTR_OPERATION_MATMUL_GEMM_K_OVERRIDE_DESC};
+
 // No inputs if such operations are not emulated.
 Names NamesOf(cudnnBackendDescriptorType_t type) {
   switch (type) {
     case CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR:
-      return {{CUDNN_ATTR_OPERATION_MATMUL_ADESC, CUDNN_ATTR_OPERATION_MATMUL_BDESC},
+      return {{CUDNN_ATTR_OPERATION_MATMUL_ADESC, CUDNN_ATTR_OPERATION_MATMUL_BDESC,
+               kLengthsOfProducts[0], kLengthsOfProducts[1], kLengthsOfProducts[2]},
               CUDNN_ATTR_OPERATION_MATMUL_CDESC};
     case CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR:
       return {{CUDNN_ATTR_OPERATION_POINTWISE_XDESC, CUDNN_ATTR_OPERATION_POINTWISE_BDESC,
@@ -71,6 +77,8 @@ size_t InputsOf(cudnnPointwiseMode_t mode) {
     case CUDNN_POINTWISE_MUL:
     case CUDNN_POINTWISE_DIV:
     case CUDNN_POINTWISE_CMP_GE:
+    case CUDNN_POINTWISE_CMP_LT:
+    case CUDNN_POINTWISE_LOGICAL_AND:
       return 2;
     case CUDNN_POINTWISE_BINARY_SELECT:
       return 3;
@@ -95,6 +103,10 @@ float Apply(cudnnPointwiseMode_t mode, float x, float b, float t) {
       return std::log(x);
     case CUDNN_POINTWISE_CMP_GE:
       return x >= b;
+    case CUDNN_POINTWISE_CMP_LT:
+      return x < b;
+    case CUDNN_POINTWISE_LOGICAL_AND:
+      return x != 0 && b != 0;
     default:  // CUDNN_POINTWISE_BINARY_SELECT
       return t != 0 ? x : b;
   }
@@ -111,6 +123,12 @@ bool Broadcasts(const Tensor& narrow, const Tensor& wide) {
                     [](int64_t a, int64_t b) { return a == 1 || a == b; });
 }
 
+// Whether these are the lengths of samples.
+bool HasLengths(const Tensor& tensor) {
+  return tensor.type == CUDA_R_32I && !tensor.is_virtual && !tensor.is_by_value &&
+         tensor.sizes[1] == 1 && tensor.sizes[2] == 1 && tensor.sizes[3] == 1;
+}
+
 cudnnStatus_t CheckTensor(const Tensor& tensor) {
   if (tensor.sizes.size() != tensor.strides.size()) return CUDNN_STATUS_BAD_PARAM;
   if (tensor.sizes.size() != Place().size() || tensor.type == CUDA_R_64F) {
@@ -118,9 +136,9 @@ cudnnStatus_t CheckTensor(const Tensor& tensor) {
   }
   if (tensor.is_virtual && tensor.is_by_value) return CUDNN_STATUS_BAD_PARAM;
   if (tensor.is_by_value && tensor.Count() != 1) return CUDNN_STATUS_BAD_PARAM;
-  // Only masks need these, and they stay in the kernel.
+  // Only masks need these, and all but the lengths of samples stay in the kernel.
   const bool of_mask = tensor.type == CUDA_R_32I || tensor.type == CUDA_R_8U;
-  if (!tensor.is_virtual && of_mask) return CUDNN_STATUS_NOT_SUPPORTED;
+  if (!tensor.is_virtual && of_mask && !HasLengths(tensor)) return CUDNN_STATUS_NOT_SUPPORTED;
   return CUDNN_STATUS_SUCCESS;
 }
 
@@ -136,6 +154,11 @@ cudnnStatus_t CheckProduct(const Descriptor& operation, int64_t widest) {
   }
   if (a.sizes[2] != c.sizes[2] || a.sizes[3] != b.sizes[2] || b.sizes[3] != c.sizes[3]) {
     return CUDNN_STATUS_BAD_PARAM;
+  }
+  for (const Name name : kLengthsOfProducts) {
+    if (!operation.others.contains(name)) continue;
+    const Tensor lengths = TensorOf(operation, name);
+    if (!HasLengths(lengths) || lengths.sizes[0] != c.sizes[0]) return CUDNN_STATUS_NOT_SUPPORTED;
   }
   if (a.type != b.type || (a.type != CUDA_R_16BF && a.type != CUDA_R_16F) ||
       !ComputesInFloat(*operation.Other(CUDNN_ATTR_OPERATION_MATMUL_DESC),
@@ -262,19 +285,30 @@ class GraphRun {
     values_[tensor.id] = std::move(values);
   }
 
+  // What lies behind lengths is NaN, because cuDNN may leave anything there.
   void Multiply(const Descriptor& operation) {
     const Tensor a = TensorOf(operation, CUDNN_ATTR_OPERATION_MATMUL_ADESC);
     const Tensor b = TensorOf(operation, CUDNN_ATTR_OPERATION_MATMUL_BDESC);
     const Tensor c = TensorOf(operation, CUDNN_ATTR_OPERATION_MATMUL_CDESC);
     const int64_t m = c.sizes[2], n = c.sizes[3], k = a.sizes[3];
     const float *of_a = Read(a).data(), *of_b = Read(b).data();
-    Values sums(c.Count());
+    Values sums(c.Count(), std::numeric_limits<float>::quiet_NaN());
     float* of_c = sums.data();
     for (int64_t i = 0; i < c.sizes[0] * c.sizes[1]; ++i) {
-      for (int64_t row = 0; row < m; ++row) {
-        for (int64_t at = 0; at < k; ++at) {
+      const auto length = [&](Name name, int64_t size) {
+        if (!operation.others.contains(name)) return size;
+        return static_cast<int64_t>(Read(TensorOf(operation, name))[i / c.sizes[1]]);
+      };
+      const int64_t rows = length(CUDNN_ATTR_OPERATION_MATMUL_GEMM_M_OVERRIDE_DESC, m);
+      const int64_t columns = length(CUDNN_ATTR_OPERATION_MATMUL_GEMM_N_OVERRIDE_DESC, n);
+      const int64_t inner = length(CUDNN_ATTR_OPERATION_MATMUL_GEMM_K_OVERRIDE_DESC, k);
+      // cuDNN would read behind its memory, and before 9.25 makes NaN of length 0.
+      const bool sound = rows <= m && columns <= n && inner <= k && rows * columns * inner > 0;
+      for (int64_t row = 0; sound && row < rows; ++row) {
+        std::fill_n(of_c + row * n, columns, 0.0f);
+        for (int64_t at = 0; at < inner; ++at) {
           const float factor = of_a[row * k + at];
-          for (int64_t column = 0; column < n; ++column) {
+          for (int64_t column = 0; column < columns; ++column) {
             of_c[row * n + column] += factor * of_b[at * n + column];  // in fp32, as on a device
           }
         }
@@ -361,7 +395,9 @@ cudnnStatus_t CheckGraph(const Descriptor& graph, int capability) {
   if (capability < 80) return CUDNN_STATUS_NOT_SUPPORTED;
   const int64_t widest = backward && capability < 90 ? 128 : 256;
   std::map<int64_t, Known> tensors;
-  std::set<int64_t> made, differences;  // the latter from numbers in memory, as the log sums
+  std::set<int64_t> made;
+  std::set<int64_t> differences;  // from numbers in memory, as the log sums
+  std::set<int64_t> of_lengths;   // what compares places with lengths
   for (const Known& operation : operations) {
     const Names names = NamesOf(operation->type);
     if (names.inputs.empty()) return CUDNN_STATUS_NOT_SUPPORTED;
@@ -402,8 +438,14 @@ cudnnStatus_t CheckGraph(const Descriptor& graph, int capability) {
         !TensorOf(*operation, CUDNN_ATTR_OPERATION_POINTWISE_BDESC).is_virtual) {
       differences.insert(output.id);
     }
-    // Backward engines know a mask only after the subtraction of the log sums.
-    if (backward && mode == CUDNN_POINTWISE_BINARY_SELECT &&
+    const bool reads_lengths = std::ranges::any_of(names.inputs, [&](Name name) {
+      if (!operation->others.contains(name)) return false;
+      const Tensor input = TensorOf(*operation, name);
+      return HasLengths(input) || of_lengths.contains(input.id);
+    });
+    if (output.type == CUDA_R_8U && reads_lengths) of_lengths.insert(output.id);
+    // Backward engines know a mask without lengths only after the subtraction of the log sums.
+    if (backward && mode == CUDNN_POINTWISE_BINARY_SELECT && !reads_lengths &&
         !differences.contains(TensorOf(*operation, CUDNN_ATTR_OPERATION_POINTWISE_XDESC).id)) {
       return CUDNN_STATUS_NOT_SUPPORTED;
     }

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <memory>
@@ -25,9 +26,11 @@ using Sizes = std::vector<int64_t>;
 using Raw = cudnnBackendDescriptor_t;
 
 constexpr int64_t kBatch = 3, kHeads = 2, kQueries = 5, kKeys = 6;
+constexpr int32_t kLengths[kBatch] = {6, 1, 4};  // keys of each sample
 
 struct Case {
   bool causal = false;
+  bool lengths = false;
   bool heads_inside = false;  // the order in memory is batch, place, head, width
   cudnnDataType_t type = CUDNN_DATA_HALF;
   int64_t width = 8, value_width = 16;  // of a head
@@ -115,7 +118,7 @@ std::vector<double> Attend(const Case& of, const std::vector<double>& q,
         std::vector<double> out(of.value_width);
         double sum = 0;
         for (int64_t key = 0; key < kKeys; ++key) {
-          if (of.causal && key > row) break;
+          if ((of.causal && key > row) || (of.lengths && key >= kLengths[n])) break;
           double score = 0;
           for (int64_t i = 0; i < of.width; ++i) score += query[i] * keys[key * of.width + i];
           const double weight = std::exp(score * of.scale());
@@ -190,7 +193,11 @@ class Graph {
     return Tensor({1, 1, 1, 1}, {1, 1, 1, 1}, CUDNN_DATA_FLOAT, value, /*by_value=*/true);
   }
 
-  Raw Multiply(Raw a, Raw b, Raw c) {
+  // Of M K by K N. Null: all of the axis.
+  struct Axes {
+    Raw m = nullptr, n = nullptr, k = nullptr;
+  };
+  Raw Multiply(Raw a, Raw b, Raw c, const Axes& lengths) {
     const Raw how = Make(CUDNN_BACKEND_MATMUL_DESCRIPTOR);
     Set<cudnnDataType_t>(how, CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_TYPE_DATA_TYPE,
                          {CUDNN_DATA_FLOAT});
@@ -199,6 +206,9 @@ class Graph {
     SetOther(made, CUDNN_ATTR_OPERATION_MATMUL_ADESC, a);
     SetOther(made, CUDNN_ATTR_OPERATION_MATMUL_BDESC, b);
     SetOther(made, CUDNN_ATTR_OPERATION_MATMUL_CDESC, c);
+    SetOther(made, CUDNN_ATTR_OPERATION_MATMUL_GEMM_M_OVERRIDE_DESC, lengths.m);
+    SetOther(made, CUDNN_ATTR_OPERATION_MATMUL_GEMM_N_OVERRIDE_DESC, lengths.n);
+    SetOther(made, CUDNN_ATTR_OPERATION_MATMUL_GEMM_K_OVERRIDE_DESC, lengths.k);
     operations_.push_back(Final(made));
     return c;
   }
@@ -293,29 +303,56 @@ struct Attention {
         d_v(Heads(of, kKeys, of.value_width)),
         stats(rows, InOrder(rows), CUDNN_DATA_FLOAT),
         sums(rows, InOrder(rows), CUDNN_DATA_FLOAT),
-        scale(static_cast<float>(of.scale())) {}
+        of_queries({kBatch, 1, 1, 1}, {1, 1, 1, 1}, CUDNN_DATA_INT32),
+        of_keys({kBatch, 1, 1, 1}, {1, 1, 1, 1}, CUDNN_DATA_INT32),
+        scale(static_cast<float>(of.scale())) {
+    of_queries.Set(std::vector<double>(kBatch, kQueries));
+    of_keys.Set({std::begin(kLengths), std::end(kLengths)});
+  }
 
-  Raw Scores(Graph* graph, Raw query, Raw key) {
-    const Raw scores = graph->Multiply(query, key, graph->Virtual(square, CUDNN_DATA_FLOAT));
+  // The lengths, which a graph sees as one tensor.
+  struct Lengths {
+    Raw queries = nullptr, keys = nullptr;
+  };
+  Lengths LengthsIn(Graph* graph) const {
+    if (!of.lengths) return {};
+    return {graph->Of(of_queries), graph->Of(of_keys)};
+  }
+  Raw Scores(Graph* graph, Raw query, Raw key, const Lengths& lengths) {
+    const Raw scores = graph->Multiply(query, key, graph->Virtual(square, CUDNN_DATA_FLOAT),
+                                       {.m = lengths.queries, .n = lengths.keys});
     return graph->Map(CUDNN_POINTWISE_MUL, scores, graph->Scalar(&scale), nullptr,
+                      graph->Virtual(square, CUDNN_DATA_FLOAT));
+  }
+  Raw Index(Graph* graph, Raw scores, int64_t axis) {
+    return graph->Map(CUDNN_POINTWISE_GEN_INDEX, scores, nullptr, nullptr,
+                      graph->Virtual(square, CUDNN_DATA_INT32), axis);
+  }
+  Raw Compare(Graph* graph, cudnnPointwiseMode_t mode, Raw x, Raw b) {
+    return graph->Map(mode, x, b, nullptr, graph->Virtual(square, CUDNN_DATA_BOOLEAN));
+  }
+  Raw Select(Graph* graph, Raw scores, Raw open) {
+    return graph->Map(CUDNN_POINTWISE_BINARY_SELECT, scores, graph->Scalar(&closed), open,
                       graph->Virtual(square, CUDNN_DATA_FLOAT));
   }
   Raw Mask(Graph* graph, Raw scores) {
     if (!of.causal) return scores;
-    const auto index = [&](int64_t axis) {
-      return graph->Map(CUDNN_POINTWISE_GEN_INDEX, scores, nullptr, nullptr,
-                        graph->Virtual(square, CUDNN_DATA_INT32), axis);
-    };
-    const Raw query = index(2), key = index(3);
-    const Raw open = graph->Map(CUDNN_POINTWISE_CMP_GE, query, key, nullptr,
-                                graph->Virtual(square, CUDNN_DATA_BOOLEAN));
-    return graph->Map(CUDNN_POINTWISE_BINARY_SELECT, scores, graph->Scalar(&closed), open,
-                      graph->Virtual(square, CUDNN_DATA_FLOAT));
+    const Raw query = Index(graph, scores, 2), key = Index(graph, scores, 3);
+    return Select(graph, scores, Compare(graph, CUDNN_POINTWISE_CMP_GE, query, key));
+  }
+  Raw Padding(Graph* graph, Raw scores, const Lengths& lengths) {
+    if (!of.lengths) return scores;
+    const Raw query = Index(graph, scores, 2), key = Index(graph, scores, 3);
+    const Raw has_query = Compare(graph, CUDNN_POINTWISE_CMP_LT, query, lengths.queries);
+    const Raw has_key = Compare(graph, CUDNN_POINTWISE_CMP_LT, key, lengths.keys);
+    return Select(graph, scores, Compare(graph, CUDNN_POINTWISE_LOGICAL_AND, has_query, has_key));
   }
   void BuildForward(Graph* graph) {
     const auto of_rows = [&] { return graph->Virtual(rows, CUDNN_DATA_FLOAT); };
     const auto of_square = [&] { return graph->Virtual(square, CUDNN_DATA_FLOAT); };
-    const Raw scores = Mask(graph, Scores(graph, graph->Of(q), graph->TransposeOf(k)));
+    const Lengths lengths = LengthsIn(graph);
+    Raw scores = Scores(graph, graph->Of(q), graph->TransposeOf(k), lengths);
+    scores = Mask(graph, Padding(graph, scores, lengths));
     const Raw most = graph->Reduce(CUDNN_REDUCE_TENSOR_MAX, scores, of_rows());
     Raw power = graph->Map(CUDNN_POINTWISE_SUB, scores, most, nullptr, of_square());
     power = graph->Map(CUDNN_POINTWISE_EXP, power, nullptr, nullptr, of_square());
@@ -324,7 +361,7 @@ struct Attention {
     graph->Map(CUDNN_POINTWISE_ADD, most, log, nullptr, graph->Of(stats));
     const Raw weights =
         graph->Map(CUDNN_POINTWISE_DIV, power, sum, nullptr, graph->Virtual(square, of.type));
-    graph->Multiply(weights, graph->Of(v), graph->Of(o));
+    graph->Multiply(weights, graph->Of(v), graph->Of(o), {.m = lengths.queries, .k = lengths.keys});
   }
   void BuildBackward(Graph* graph) {
     const Sizes turned = {kBatch, kHeads, kKeys, kQueries};
@@ -334,31 +371,34 @@ struct Attention {
           from, graph->Tensor(turned, {kHeads * kKeys * kQueries, kKeys * kQueries, 1, kKeys},
                               of.type, nullptr));
     };
+    const Lengths lengths = LengthsIn(graph);
+    const Graph::Axes of_scores = {.m = lengths.queries, .n = lengths.keys};
+    const Graph::Axes to_keys = {.m = lengths.keys, .k = lengths.queries};
     const Raw of_d_o = graph->Of(d_o), of_q = graph->Of(q), of_k = graph->TransposeOf(k);
     Raw sum = graph->Map(CUDNN_POINTWISE_MUL, of_d_o, graph->Of(o), nullptr,
                          graph->Virtual(o.sizes(), CUDNN_DATA_FLOAT));
     sum = graph->Reduce(CUDNN_REDUCE_TENSOR_ADD, sum, graph->Virtual(rows, CUDNN_DATA_FLOAT));
     sum = graph->Map(CUDNN_POINTWISE_MUL, sum, graph->Scalar(&one), nullptr, graph->Of(sums));
-    Raw weights = Scores(graph, of_q, of_k);
+    Raw weights = Padding(graph, Scores(graph, of_q, of_k, lengths), lengths);
     if (masks_first) weights = Mask(graph, weights);
     weights = graph->Map(CUDNN_POINTWISE_SUB, weights, graph->Of(stats), nullptr, of_square());
     if (!masks_first) weights = Mask(graph, weights);
     weights = graph->Map(CUDNN_POINTWISE_EXP, weights, nullptr, nullptr, of_square());
-    graph->Multiply(turn(weights), of_d_o, graph->Of(d_v));
-    Raw slope = graph->Multiply(of_d_o, graph->TransposeOf(v), of_square());
+    graph->Multiply(turn(weights), of_d_o, graph->Of(d_v), to_keys);
+    Raw slope = graph->Multiply(of_d_o, graph->TransposeOf(v), of_square(), of_scores);
     slope = graph->Map(CUDNN_POINTWISE_SUB, slope, sum, nullptr, of_square());
     slope = graph->Map(CUDNN_POINTWISE_MUL, slope, weights, nullptr, of_square());
     slope = graph->Map(CUDNN_POINTWISE_MUL, slope, graph->Scalar(&scale), nullptr,
                        graph->Virtual(square, of.type));
-    graph->Multiply(turn(slope), of_q, graph->Of(d_k));
+    graph->Multiply(turn(slope), of_q, graph->Of(d_k), to_keys);
     const Sizes strides = copies_keys ? InOrder(k.sizes()) : k.strides();
     const Raw plain = graph->Reshape(of_k, graph->Tensor(k.sizes(), strides, of.type, nullptr));
-    graph->Multiply(slope, plain, graph->Of(d_q));
+    graph->Multiply(slope, plain, graph->Of(d_q), {.m = lengths.queries, .k = lengths.keys});
   }
 
   const Case of;
   const Sizes rows = {kBatch, kHeads, kQueries, 1}, square = {kBatch, kHeads, kQueries, kKeys};
-  Elements q, k, v, o, d_o, d_q, d_k, d_v, stats, sums;
+  Elements q, k, v, o, d_o, d_q, d_k, d_v, stats, sums, of_queries, of_keys;
   float scale, closed = -std::numeric_limits<float>::infinity(), one = 1;
   bool masks_first = false, copies_keys = false;  // in backward, where cuDNN refuses both
 };
@@ -394,7 +434,9 @@ class EmulatedAttentionTest : public ::testing::Test {
     for (const bool heads_inside : {false, true}) {
       for (const cudnnDataType_t type : {CUDNN_DATA_HALF, CUDNN_DATA_BFLOAT16}) {
         for (const bool causal : {false, true}) {
-          cases.push_back({.causal = causal, .heads_inside = heads_inside, .type = type});
+          for (const bool lengths : {false, true}) {
+            cases.push_back({causal, lengths, heads_inside, type});
+          }
         }
       }
     }
@@ -411,7 +453,7 @@ double Apart(const Case& of) { return of.type == CUDNN_DATA_HALF ? 2e-3 : 1.6e-2
 
 TEST_F(EmulatedAttentionTest, ForwardGivesTheFormula) {
   for (const Case& of : Cases()) {
-    SCOPED_TRACE(::testing::Message() << of.causal << of.heads_inside << of.type);
+    SCOPED_TRACE(::testing::Message() << of.causal << of.lengths << of.heads_inside << of.type);
     Attention attention(of);
     const std::vector<double> expected =
         Attend(of, attention.q.All(), attention.k.All(), attention.v.All());
@@ -424,11 +466,24 @@ TEST_F(EmulatedAttentionTest, ForwardGivesTheFormula) {
   }
 }
 
+// The numbers of a gradient of keys. Those behind the lengths, which nothing promises, are zero.
+std::vector<double> BeforePadding(const Elements& of_keys, const Case& of) {
+  std::vector<double> all = of_keys.All();
+  const int64_t width = of_keys.sizes()[3];
+  for (size_t i = 0; of.lengths && i < all.size(); ++i) {
+    const auto place = static_cast<int64_t>(i) / width % kKeys;
+    if (place < kLengths[static_cast<int64_t>(i) / (width * kKeys * kHeads)]) continue;
+    EXPECT_TRUE(std::isnan(all[i])) << i;
+    all[i] = 0;
+  }
+  return all;
+}
+
 // Central differences of the sum of all outputs, each times its gradient.
 TEST_F(EmulatedAttentionTest, BackwardGivesTheDifferencesOfTheFormula) {
   constexpr double kStep = 1e-4;
   for (const Case& of : Cases()) {
-    SCOPED_TRACE(::testing::Message() << of.causal << of.heads_inside << of.type);
+    SCOPED_TRACE(::testing::Message() << of.causal << of.lengths << of.heads_inside << of.type);
     Attention attention(of);
     std::vector<double> inputs[3] = {attention.q.All(), attention.k.All(), attention.v.All()};
     const std::vector<double> d_o = attention.d_o.All();
@@ -454,8 +509,8 @@ TEST_F(EmulatedAttentionTest, BackwardGivesTheDifferencesOfTheFormula) {
     Run(&forward);
     Run(&backward);
     ExpectNear(attention.d_q.All(), expected[0], Apart(of), "gradient of q");
-    ExpectNear(attention.d_k.All(), expected[1], Apart(of), "gradient of k");
-    ExpectNear(attention.d_v.All(), expected[2], 2 * Apart(of), "gradient of v");
+    ExpectNear(BeforePadding(attention.d_k, of), expected[1], Apart(of), "gradient of k");
+    ExpectNear(BeforePadding(attention.d_v, of), expected[2], 2 * Apart(of), "gradient of v");
   }
 }
 
@@ -541,8 +596,24 @@ TEST_F(EmulatedAttentionTest, WhatCudnnRefusesIsRefused) {
   EXPECT_EQ(backward(causal), CUDNN_STATUS_SUCCESS);
   EXPECT_EQ(backward(causal, /*masks_first=*/true), CUDNN_STATUS_NOT_SUPPORTED);
   EXPECT_EQ(backward(causal, false, /*copies_keys=*/true), CUDNN_STATUS_NOT_SUPPORTED);
+  Attention one_length(Case{.lengths = true});
+  one_length.of_keys = Elements({1, 1, 1, 1}, {1, 1, 1, 1}, CUDNN_DATA_INT32);
+  Graph graph;
+  one_length.BuildForward(&graph);
+  EXPECT_EQ(graph.Plan(), CUDNN_STATUS_NOT_SUPPORTED);
   GetSettings().engines = {Engine{.plans = false}};
   EXPECT_EQ(forward({}), CUDNN_STATUS_NOT_SUPPORTED);
+}
+
+// A length that is too large, or 0.
+TEST_F(EmulatedAttentionTest, WrongLengthsMakeNaN) {
+  Attention attention(Case{.lengths = true});
+  attention.of_keys.Set({0, kKeys + 1, kKeys});
+  Graph graph;
+  attention.BuildForward(&graph);
+  Run(&graph);
+  const std::vector<double> o = attention.o.All();
+  for (size_t i = 0; i < o.size(); ++i) EXPECT_EQ(std::isnan(o[i]), i < o.size() / kBatch * 2) << i;
 }
 
 TEST_F(EmulatedAttentionTest, AGraphThatMakesNoSenseIsRefused) {

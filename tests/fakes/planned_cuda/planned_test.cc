@@ -4,6 +4,7 @@
 #include <iostream>
 #include <memory>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -113,6 +114,21 @@ class PlannedTest : public ::testing::TestWithParam<int> {
     return found;
   }
 
+  // The plans that the engine holds for the graph, all attentions. They are compiled. cuDNN refuses
+  // none from 8.0 on.
+  int PlanAttentions(const Graph& graph, const std::string& precision) {
+    int planned = 0;
+    Plan(
+        graph, precision,
+        [&](const std::vector<planned::Graph>& asked) {
+          for (const planned::Graph& of : asked) planned += of.plans > 0;
+          if (!HasBf16()) return;
+          EXPECT_EQ(static_cast<size_t>(planned), asked.size());
+        },
+        /*plan_only=*/false);
+    return planned;
+  }
+
   static bool HasBf16() { return GetParam() >= 80; }
 
   Planned* planned_ = nullptr;
@@ -210,32 +226,44 @@ TEST_P(PlannedTest, AttentionIsOneKernelAPass) {
   model.set_layers(2);
   model.set_width(512);
   model.set_heads(8);
-  const auto count = [&](const Graph& graph, const std::string& precision) {
-    int planned = 0;
-    Plan(
-        graph, precision,
-        [&](const std::vector<planned::Graph>& asked) {
-          for (const planned::Graph& of : asked) planned += of.plans > 0;
-          if (GetParam() < 80) return;
-          EXPECT_EQ(static_cast<size_t>(planned), asked.size());  // nothing was refused
-        },
-        /*plan_only=*/false);
-    return planned;
-  };
   for (const int length : {1024, 100}) {
     const SampleShape shape = {.classes = 1000, .length = length, .vocabulary = 1000};
     const auto train = BuildTrainingGraph(model, shape, 16);
     const auto evaluate = BuildModel(model, shape, 16, Mode::kEvaluate);
     ASSERT_TRUE(train.ok() && evaluate.ok()) << train.status();
     // The engine does not ask for gradients from 10.0 on.
-    const bool fuses = GetParam() >= 80, fuses_gradients = fuses && GetParam() < 100;
+    const bool fuses = HasBf16(), fuses_gradients = fuses && GetParam() < 100;
     for (const char* precision : {"bf16", "fp16"}) {
       if (!fuses && precision == std::string("bf16")) continue;
       SCOPED_TRACE(absl::StrCat(length, " ", precision));
-      EXPECT_EQ(count(train->graph, precision), fuses_gradients ? 2 : 0);  // layers share them
-      EXPECT_EQ(count(evaluate->graph, precision), fuses ? 1 : 0);
+      // Layers share them.
+      EXPECT_EQ(PlanAttentions(train->graph, precision), fuses_gradients ? 2 : 0);
+      EXPECT_EQ(PlanAttentions(evaluate->graph, precision), fuses ? 1 : 0);
     }
-    EXPECT_EQ(count(train->graph, "fp32"), 0);
+    EXPECT_EQ(PlanAttentions(train->graph, "fp32"), 0);
+  }
+}
+
+// The encoder's attention takes lengths, so does the decoder's of the source, which has another
+// number of places, and the decoder's of itself is causal.
+TEST_P(PlannedTest, AttentionTakesLengths) {
+  ModelConfig model = ZooModel("transformer");
+  model.set_layers(1);
+  model.set_width(512);
+  const SampleShape shape = {.classes = 1000, .length = 300, .source = 170, .vocabulary = 1000};
+  for (const auto& [heads, precision] :
+       {std::pair(16, "bf16"), std::pair(8, "fp16"), std::pair(4, "bf16")}) {
+    if (!HasBf16() && precision == std::string("bf16")) continue;
+    SCOPED_TRACE(absl::StrCat(heads, " heads, ", precision));
+    model.set_heads(heads);
+    const auto train = BuildTrainingGraph(model, shape, 16);
+    const auto evaluate = BuildModel(model, shape, 16, Mode::kEvaluate);
+    ASSERT_TRUE(train.ok() && evaluate.ok()) << train.status();
+    const bool fuses_gradients = HasBf16() && GetParam() < 100;
+    EXPECT_EQ(PlanAttentions(train->graph, precision), fuses_gradients ? 6 : 0);
+    if (!fuses_gradients) {
+      EXPECT_EQ(PlanAttentions(evaluate->graph, precision), HasBf16() ? 3 : 0);
+    }
   }
 }
 

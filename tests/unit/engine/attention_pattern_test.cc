@@ -133,13 +133,15 @@ TEST_F(AttentionPatternTest, SomeGradientsAreNone) {
   EXPECT_THAT(FindAttentions(graph_), IsEmpty());
 }
 
-TEST_F(AttentionPatternTest, LengthsAreNone) {
+TEST_F(AttentionPatternTest, OfSamplesWithLengths) {
   const TensorId lengths = graph_.AddTensor(
       {.name = "lengths", .shape = {2}, .element = Element::kInt32, .external = true});
   ASSERT_TRUE(AddAttention(&graph_, "a", {}, Input("q", {2, 3, 5, 8}), Input("k", {2, 3, 5, 8}),
                            Input("v", {2, 3, 5, 8}), lengths)
                   .ok());
-  EXPECT_THAT(FindAttentions(graph_), IsEmpty());
+  const auto found = FindAttentions(graph_);
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_EQ(found[0].lengths, lengths);
 }
 
 // The queries are the transposed keys. Only the keys' own transpose is not part of the attention.
