@@ -60,6 +60,7 @@ absl::StatusOr<std::string> DryRunText(const Config& config, const NetworkOption
     if (room) together += report.ahead;
   }
   absl::StrAppend(&text, Row("together", together));
+  if (!report.note.empty()) absl::StrAppend(&text, report.note, "\n");
   for (const std::string& note : onnx.check.notes) absl::StrAppend(&text, note, "\n");
   if (!padding.text.empty()) absl::StrAppend(&text, padding.text, "\n");
   if (available == 0) return text;

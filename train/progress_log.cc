@@ -34,6 +34,7 @@ void ProgressLog::ReportLaunches(uint64_t clock, const Network::Result& result,
                                  const Replicas& network, bool on_gpu) {
   constexpr int kSettled = 3;  // steps after which all are replayed, if any are
   if (on_gpu && ++gpu_steps_ == kSettled) {
+    if (!network.note().empty()) log_->info(network.note());
     const absl::Status& recorded = network.recorded();
     if (recorded.ok()) {
       log_->info("steps are recorded: each is one launch");

@@ -1,5 +1,5 @@
-// What the worker's log says about the training: a line every ten seconds, how a GPU launches the
-// steps, and what is left out of the data.
+// What the worker's log says about the training: a line every ten seconds, how a GPU computes and
+// launches the steps, and what is left out of the data.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ class ProgressLog {
   // The step that leads to `clock` is done. `samples`: how many count in its loss. `wait`: seconds
   // that the worker waited before it.
   void Add(uint64_t clock, uint64_t samples, double loss_sum, double wait, Time now);
-  // The step gave `result`. Logs once how a GPU launches the steps, and logs each step whose
-  // gradients left the range of fp16 and were computed again.
+  // The step gave `result`. Logs once how a GPU computes and launches the steps, and logs each step
+  // whose gradients left the range of fp16 and were computed again.
   void ReportLaunches(uint64_t clock, const Network::Result& result, const Replicas& network,
                       bool on_gpu);
   // Logs what was left out of the data since the last call. `damage`: null: the run leaves nothing

@@ -4,6 +4,8 @@
 #include <array>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 namespace psgd::cudnn {
 namespace {
 
@@ -46,28 +48,33 @@ absl::StatusOr<std::shared_ptr<FusedAttention>> AttentionPlans::Find(
   for (const auto& [known, plan] : known_) {
     if (known == problem) return plan;
   }
-  auto plan = FusedAttention::Plan(device, problem, plan_only);
+  Found plan = FusedAttention::Plan(device, problem, plan_only);
   if (!plan.ok() && !absl::IsUnimplemented(plan.status())) return plan.status();
-  known_.emplace_back(problem, plan.ok() ? *std::move(plan) : nullptr);
-  return known_.back().second;
+  return known_.emplace_back(problem, std::move(plan)).second;
 }
 
 absl::Status Attentions::Plan(const Graph& graph, const Device& device, Type type, bool plan_only,
                               AttentionPlans* plans) {
   of_node_.resize(graph.nodes.size());
-  if (type == Type::kFloat) return absl::OkStatus();
-  for (AttentionPattern& pattern : FindAttentions(graph)) {
+  std::vector<AttentionPattern> patterns = FindAttentions(graph);
+  const auto trained = [](const AttentionPattern& of) { return !of.backward.empty(); };
+  // One that is computed again in the backward pass counts only there.
+  const bool training = std::ranges::any_of(patterns, trained);
+  for (AttentionPattern& pattern : patterns) {
     auto attention = std::make_shared<Attention>();
-    const auto plan = [&](Pass pass) {
-      return plans->Find(device, ProblemOf(pattern, pass, type), plan_only);
+    const auto plan = [&](Pass pass, std::shared_ptr<FusedAttention>* to) -> absl::Status {
+      PSGD_ASSIGN_OR_RETURN(*to, plans->Find(device, ProblemOf(pattern, pass, type), plan_only));
+      return absl::OkStatus();
     };
-    const bool has_gradients = !pattern.backward.empty();
-    if (has_gradients) {  // first, because it is refused more often
-      PSGD_ASSIGN_OR_RETURN(attention->backward, plan(Pass::kBackward));
-      if (attention->backward == nullptr) continue;
-    }
-    PSGD_ASSIGN_OR_RETURN(attention->forward, plan(Pass::kForward));
-    if (attention->forward == nullptr) continue;
+    const bool has_gradients = trained(pattern);
+    // First gradients, because they are refused more often.
+    absl::Status planned = absl::OkStatus();
+    if (has_gradients) planned = plan(Pass::kBackward, &attention->backward);
+    if (planned.ok()) planned = plan(Pass::kForward, &attention->forward);
+    if (!planned.ok() && !absl::IsUnimplemented(planned)) return planned;
+    if (has_gradients == training)
+      ++(planned.ok() ? planned_ : refused_[std::string(planned.message())]);
+    if (!planned.ok()) continue;
     for (auto* const nodes : {&pattern.forward, &pattern.backward}) {
       std::ranges::sort(*nodes);
       for (const int node : *nodes) of_node_[node] = attention;
@@ -75,6 +82,17 @@ absl::Status Attentions::Plan(const Graph& graph, const Device& device, Type typ
     attention->pattern = std::move(pattern);
   }
   return absl::OkStatus();
+}
+
+std::string Attentions::Note() const {
+  int all = planned_;
+  std::string others;
+  for (const auto& [reason, count] : refused_) {
+    all += count;
+    absl::StrAppend(&others, "; ", count, " by products and softmax: ", reason);
+  }
+  if (all == 0) return {};
+  return absl::StrCat("attention: ", planned_, " of ", all, " as one cuDNN plan a pass", others);
 }
 
 bool Attentions::Lower(const Context& c) {

@@ -1,7 +1,9 @@
 // The attentions of a graph that cuDNN computes in one kernel a pass. Others run node by node.
 #pragma once
 
+#include <map>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -14,26 +16,30 @@ namespace psgd::cudnn {
 // The plans of a device. Layers are equal, so most attentions of a network share theirs.
 class AttentionPlans {
  public:
-  // Null: cuDNN has no engine for it that psgd trusts.
+  // UNIMPLEMENTED: cuDNN has no engine for it that psgd trusts.
   absl::StatusOr<std::shared_ptr<FusedAttention>> Find(const Device& device,
                                                        const AttentionProblem& problem,
                                                        bool plan_only);
 
  private:
-  std::vector<std::pair<AttentionProblem, std::shared_ptr<FusedAttention>>> known_;
+  using Found = absl::StatusOr<std::shared_ptr<FusedAttention>>;
+  std::vector<std::pair<AttentionProblem, Found>> known_;
 };
 
 class Attentions {
  public:
   Attentions() = default;
-  // Takes each attention of the graph whose passes can be planned: none in fp32. Of other
-  // attentions each node runs by itself.
+  // Takes each attention of the graph whose passes can be planned. Of other attentions each node
+  // runs by itself.
   absl::Status Plan(const Graph& graph, const Device& device, Type type, bool plan_only,
                     AttentionPlans* plans);
 
   // Lowers a node of one of these attentions: the launch of a pass is at one of its nodes, the
   // others launch nothing. False: the node belongs to none.
   bool Lower(const Context& c);
+
+  // How the attentions of the graph are computed, for people. Empty: there are none.
+  std::string Note() const;
 
  private:
   using Pass = AttentionProblem::Pass;
@@ -46,6 +52,8 @@ class Attentions {
   void LowerPass(Pass pass, const Context& c, Attention* attention);
 
   std::vector<std::shared_ptr<Attention>> of_node_;  // by node; null: in none
+  int planned_ = 0;                                  // attentions
+  std::map<std::string, int> refused_;               // attentions, by reason
 };
 
 }  // namespace psgd::cudnn

@@ -1,3 +1,4 @@
+#include <string>
 #include <variant>
 
 #include "absl/strings/str_cat.h"
@@ -101,6 +102,7 @@ class CudnnBackend : public Backend {
       PSGD_RETURN_IF_ERROR(attentions.Plan(graph, *device_, TypeOf(options_.precision),
                                            options_.plan_only, &attention_plans_));
     }
+    note_ = attentions.Note();
     std::vector<const cudnn::Chain*> chain_of(graph.nodes.size());  // by node; null: in none
     for (const cudnn::Chain& chain : chains) {
       for (int i : chain.nodes) chain_of[i] = &chain;
@@ -116,6 +118,7 @@ class CudnnBackend : public Backend {
     return kernels;
   }
 
+  std::string note() const override { return note_; }
   void EnterThread() override { device_->Enter(); }
   absl::Status BeginRun(const Step& step) override {
     return cudnn::CheckCall(
@@ -156,6 +159,7 @@ class CudnnBackend : public Backend {
   const BackendOptions options_;
   const std::unique_ptr<cudnn::Device> device_;
   cudnn::AttentionPlans attention_plans_;
+  std::string note_;                             // of the last MakeKernels
   std::unique_ptr<DeviceMemory> update_memory_;  // see SumsOf
   size_t update_sums_ = 0;
 };

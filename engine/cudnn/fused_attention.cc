@@ -18,8 +18,11 @@ using Pass = AttentionProblem::Pass;
 constexpr size_t kOldestVersion = 91501;
 constexpr int64_t kBlock = 128;  // of keys
 
-// Of the engines that cuDNN offers, some give wrong numbers.
-absl::Status CheckKnownFaults(const Device& device, const AttentionProblem& problem) {
+// UNIMPLEMENTED where cuDNN has no engine, or those that it offers give wrong numbers.
+absl::Status CheckSupported(const Device& device, const AttentionProblem& problem) {
+  if (problem.type == Type::kFloat) {
+    return absl::UnimplementedError("cuDNN has attention in bf16 and fp16 only");
+  }
   if (cudnnGetVersion() < kOldestVersion) {
     return absl::UnimplementedError("this cuDNN is older than 9.15.1");
   }
@@ -332,7 +335,7 @@ class AttentionGraph {
 absl::StatusOr<std::shared_ptr<FusedAttention>> FusedAttention::Plan(const Device& device,
                                                                      const AttentionProblem& given,
                                                                      bool plan_only) {
-  PSGD_RETURN_IF_ERROR(CheckKnownFaults(device, given));
+  PSGD_RETURN_IF_ERROR(CheckSupported(device, given));
   device.Enter();
   AttentionProblem problem = given;
   problem.lengths = given.lengths || NeedsLengths(given);

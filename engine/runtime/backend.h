@@ -173,6 +173,8 @@ class Backend {
   // neighbor). Asks `plan` for every buffer. External tensors are plain row-major memory.
   virtual absl::StatusOr<std::vector<std::unique_ptr<Kernel>>> MakeKernels(const Graph& graph,
                                                                            MemoryPlan* plan) = 0;
+  // What people should know of the last MakeKernels, in a line. Empty: nothing.
+  virtual std::string note() const { return {}; }
   // Called before each run of the kernels, from the thread that runs them.
   virtual void EnterThread() = 0;
   // Passes the step's values to kernels, also recorded ones. Called before each run.

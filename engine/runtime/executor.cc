@@ -11,6 +11,7 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(const Graph& graph, B
   std::unique_ptr<Executor> executor(new Executor(&graph, backend));
   backend->EnterThread();
   PSGD_ASSIGN_OR_RETURN(executor->kernels_, backend->MakeKernels(graph, &executor->plan_));
+  executor->note_ = backend->note();
   executor->plan_.Arrange();
   return executor;
 }

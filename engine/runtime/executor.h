@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "common/status.h"
@@ -28,6 +29,9 @@ class Executor {
   // Temporary bytes are needed only during Run, so executors that do not run together may share
   // them. Bind allocates persistent bytes for this executor alone.
   const MemoryPlan& plan() const { return plan_; }
+
+  // Backend::note of the kernels.
+  const std::string& note() const { return note_; }
 
   // Sets the addresses of the temporary memory and of all external tensors. REQUIRES: called once,
   // before Run.
@@ -65,6 +69,7 @@ class Executor {
   const Graph* const graph_;
   Backend* const backend_;
   MemoryPlan plan_;
+  std::string note_;
   std::unique_ptr<DeviceMemory> persistent_;
   Buffers addresses_;
   std::vector<std::unique_ptr<Kernel>> kernels_;  // by node; null: none is needed

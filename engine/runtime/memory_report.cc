@@ -62,6 +62,7 @@ MemoryReport ReportMemory(const PlannedNetwork& network) {
   Add(network.train_executor->plan(), &report);
   Add(network.evaluate_executor->plan(), &report);
   AddFullest(train, network.train_executor->plan(), &report);
+  report.note = network.train_executor->note();
   return report;
 }
 

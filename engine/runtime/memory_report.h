@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <vector>
 
 #include "common/status.h"
@@ -10,7 +11,7 @@
 
 namespace psgd {
 
-// Bytes by kind.
+// Bytes by kind, and what the backend says.
 struct MemoryReport {
   size_t weights = 0;
   size_t gradients = 0;  // of the weights
@@ -26,6 +27,7 @@ struct MemoryReport {
   size_t kept = 0;  // from step to step: weights in other layouts, constants
   // On a device, not in the total: the second copy of the weights of Network::MakeRoomAhead.
   size_t ahead = 0;
+  std::string note;  // Backend::note of the kernels of training steps
 
   size_t total() const { return weights + gradients + batch + step + kept; }
 };

@@ -489,6 +489,7 @@ absl::StatusOr<std::vector<Network::NodeTime>> Network::TimeNodes(int runs) {
 
 float Network::loss_scale() const { return impl_->loss_scale ? impl_->loss_scale->value() : 1; }
 const absl::Status& Network::recorded() const { return impl_->planned->train_executor->recorded(); }
+const std::string& Network::note() const { return impl_->planned->train_executor->note(); }
 
 bool Network::stages() const { return impl_->batch_memory->stages(); }
 

@@ -206,6 +206,8 @@ class Network {
   // OK if training steps are replayed as one recorded launch, as on a device from the second step
   // on. Otherwise an error says why not.
   const absl::Status& recorded() const;
+  // Backend::note of the kernels of training steps.
+  const std::string& note() const;
 
  private:
   struct Impl;

@@ -350,6 +350,7 @@ void Replicas::TakeStagedParameters() {
   for (const auto& network : impl_->networks) network->TakeStagedParameters();
 }
 float Replicas::loss_scale() const { return impl_->networks[0]->loss_scale(); }
+const std::string& Replicas::note() const { return impl_->networks[0]->note(); }
 const absl::Status& Replicas::recorded() const {
   const auto& networks = impl_->networks;
   const auto found = std::find_if(networks.begin(), networks.end(),

@@ -73,6 +73,7 @@ class Replicas {
 
   float loss_scale() const;              // of the first replica; each has its own
   const absl::Status& recorded() const;  // OK if all are; else the first error
+  const std::string& note() const;       // of the first replica
 
  private:
   struct Impl;

@@ -235,6 +235,7 @@ TEST(Fusion, AttentionIsOneKernelAPass_cudnn) {
     ++ops[node.op];
     flops[node.op] = node.flops;
   }
+  EXPECT_EQ(network->note(), "attention: 2 of 2 as one cuDNN plan a pass");
   constexpr char kForward[] = "Transpose+Transpose+Transpose+MatMul+Softmax+MatMul+Transpose";
   EXPECT_EQ(ops[kForward], 2);  // layers
   EXPECT_EQ(ops["Softmax"] + ops["SoftmaxBackward"] + ops["MatMul"], 0);

@@ -31,6 +31,7 @@ using testing::CaseBuilder;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::OpCase;
+using ::testing::StartsWith;
 using testing::ZooModel;
 
 // How the engine computes the convolutions of a graph. Each pass counts.
@@ -87,6 +88,7 @@ class PlannedTest : public ::testing::TestWithParam<int> {
     ASSERT_TRUE(backend.ok()) << backend.status();
     const auto executor = Executor::Create(graph, backend->get());
     ASSERT_TRUE(executor.ok()) << executor.status();
+    note_ = (*executor)->note();
     check(planned_->graphs);
   }
 
@@ -132,6 +134,7 @@ class PlannedTest : public ::testing::TestWithParam<int> {
   static bool HasBf16() { return GetParam() >= 80; }
 
   Planned* planned_ = nullptr;
+  std::string note_;  // of the last graph
 };
 
 struct ZooCase {
@@ -241,6 +244,9 @@ TEST_P(PlannedTest, AttentionIsOneKernelAPass) {
       EXPECT_EQ(PlanAttentions(evaluate->graph, precision), fuses ? 1 : 0);
     }
     EXPECT_EQ(PlanAttentions(train->graph, "fp32"), 0);
+    EXPECT_EQ(note_,
+              "attention: 0 of 2 as one cuDNN plan a pass; 2 by products and softmax: cuDNN has "
+              "attention in bf16 and fp16 only");
   }
 }
 
@@ -261,7 +267,9 @@ TEST_P(PlannedTest, AttentionTakesLengths) {
     ASSERT_TRUE(train.ok() && evaluate.ok()) << train.status();
     const bool fuses_gradients = HasBf16() && GetParam() < 100;
     EXPECT_EQ(PlanAttentions(train->graph, precision), fuses_gradients ? 6 : 0);
+    EXPECT_THAT(note_, StartsWith(fuses_gradients ? "attention: 3 of 3" : "attention: 0 of 3"));
     if (!fuses_gradients) {
+      EXPECT_THAT(note_, HasSubstr("; 3 by products and softmax: cuDNN"));
       EXPECT_EQ(PlanAttentions(evaluate->graph, precision), HasBf16() ? 3 : 0);
     }
   }
