@@ -34,8 +34,11 @@ void LowerNode(const cudnn::Chain* chain, const cudnn::Context& context) {
     return std::visit([&](const auto& op) { cudnn::Lower(op, context); }, context.node.op);
   }
   const Node& first = context.lowering.node(chain->nodes.front());
+  const bool products = std::holds_alternative<Dense>(first.op) ||
+                        std::holds_alternative<DenseBackwardData>(first.op);
   const auto lower = std::holds_alternative<Sum>(first.op)      ? cudnn::LowerSumChain
                      : std::holds_alternative<Conv2d>(first.op) ? cudnn::LowerConvolutionChain
+                     : products                                 ? cudnn::LowerProductChain
                                                                 : cudnn::LowerNormChain;
   lower(*chain, context);
 }

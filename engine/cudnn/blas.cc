@@ -1,6 +1,7 @@
 #include "engine/cudnn/blas.h"
 
 #include "engine/cudnn/fused_product.h"
+#include "engine/cudnn/kernels.h"
 
 namespace psgd::cudnn {
 namespace {
@@ -55,10 +56,11 @@ absl::StatusOr<std::shared_ptr<FusedProduct>> PlanFused(const Context& c, FusedP
 }
 
 void CallFused(const Context& c, std::shared_ptr<FusedProduct> plan, const Matrix& a,
-               const Matrix& b, const Matrix& out, BufferId vector) {
+               const Matrix& b, const Matrix& out, BufferId added, BufferId vector) {
   c.lowering.Call([=, device = c.lowering.device(), a = Argument(a), b = Argument(b),
                    y = Argument(out)](const Buffers& buffers, const Step&) {
-    return plan->Run(*device, b.At(buffers), a.At(buffers), y.At(buffers), buffers[vector]);
+    return plan->Run(*device, b.At(buffers), a.At(buffers), ArgumentIn<const void*>(buffers, added),
+                     y.At(buffers), ArgumentIn<void*>(buffers, vector));
   });
 }
 
@@ -91,16 +93,25 @@ void Multiply(const Context& c, const Matrix& a, const Matrix& b, const Matrix& 
 }
 
 void MultiplyAndAdd(const Context& c, const Matrix& a, const Matrix& b, const Matrix& out,
-                    TensorId bias) {
-  auto plan = PlanFused(c, FusedProduct::Extra::kAddVector, a, b, out);
+                    const Addends& addends) {
+  Lowering& l = c.lowering;
+  const auto [bias, matrix] = addends;
+  const Type type = out.view.format.type;
+  const bool has_bias = bias != kNoTensor, in_place = matrix == out.view.buffer;
+  const bool elsewhere = matrix != kNoBuffer && !in_place;
+  const auto multiply = [&] { Multiply(c, a, b, out, {.keep = in_place ? 1.0f : 0.0f}); };
+  if (!has_bias && !elsewhere) return multiply();
+  using Extra = FusedProduct::Extra;
+  auto plan = PlanFused(c, has_bias ? Extra::kAddVector : Extra::kNothing, a, b, out);
   if (absl::IsUnimplemented(plan.status())) {
-    Multiply(c, a, b, out);
-    AddBiasToRows(c, out.rows, out.columns, bias, /*relu=*/false, out.view);
+    multiply();
+    if (has_bias) AddBiasToRows(c, out.rows, out.columns, bias, /*relu=*/false, out.view);
+    if (elsewhere) l.Run(AddPair, type, out.rows * out.columns, out.view, matrix, out.view);
     return;
   }
-  if (!plan.ok()) return c.lowering.Refuse(plan.status());
-  const View vector = c.lowering.Get(bias, {Layout::kPlain, out.view.format.type});
-  CallFused(c, *std::move(plan), a, b, out, vector.buffer);
+  if (!plan.ok()) return l.Refuse(plan.status());
+  const BufferId vector = has_bias ? l.Get(bias, {Layout::kPlain, type}).buffer : kNoBuffer;
+  CallFused(c, *std::move(plan), a, b, out, matrix, vector);
 }
 
 void MultiplyAndSum(const Context& c, const Matrix& a, const Matrix& b, const Matrix& out,
@@ -113,7 +124,7 @@ void MultiplyAndSum(const Context& c, const Matrix& a, const Matrix& b, const Ma
   }
   if (!plan.ok()) return c.lowering.Refuse(plan.status());
   const View vector = c.lowering.Put(sums, {Layout::kPlain, out.view.format.type});
-  CallFused(c, *std::move(plan), a, b, out, vector.buffer);
+  CallFused(c, *std::move(plan), a, b, out, kNoBuffer, vector.buffer);
 }
 
 }  // namespace psgd::cudnn

@@ -24,9 +24,13 @@ struct ProductOptions {
 // out = scale a b + keep out; `out` is fp32 or of the type of a and b. Sums are fp32.
 void Multiply(const Context& c, const Matrix& a, const Matrix& b, const Matrix& out,
               const ProductOptions& options = {});
-// out = a b + bias in each row. In one product the bias has the type of `out`.
+struct Addends {
+  TensorId bias = kNoTensor;    // of each row; in one product it is rounded to the type of `out`
+  BufferId matrix = kNoBuffer;  // as `out`, perhaps its very memory
+};
+// out = a b + what is given of the addends
 void MultiplyAndAdd(const Context& c, const Matrix& a, const Matrix& b, const Matrix& out,
-                    TensorId bias);
+                    const Addends& addends);
 // out = a b, sums = the sum of each row of a
 void MultiplyAndSum(const Context& c, const Matrix& a, const Matrix& b, const Matrix& out,
                     TensorId sums);

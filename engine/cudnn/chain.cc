@@ -1,5 +1,6 @@
 #include "engine/cudnn/chain.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "engine/cudnn/neighbours.h"
@@ -22,6 +23,9 @@ class Finder {
     for (int i = 0; i < count(); ++i) {
       if (IsFreeSum(i)) TakeSum(i);
       if (Is<Conv2d>(i)) TakeConvolved(i);
+    }
+    for (int i = 0; i < count(); ++i) {
+      if (Is<Sum>(i) && !taken_[i]) TakeProducts(i);
     }
     return std::move(chains_);
   }
@@ -89,6 +93,36 @@ class Finder {
     const bool has_bias = graph_.nodes[convolution].inputs.size() > 2;
     const int relu = OnlyReader(convolution);
     if (has_bias && Is<Relu>(relu)) Take({{convolution, relu}});
+  }
+
+  // The product whose result only the node reads as `term`, and the reshapes between; else none.
+  std::vector<int> ProductFor(int node, TensorId term) const {
+    std::vector<int> nodes;
+    while (neighbours_.OnlyReaderOf(term) == node) {
+      node = neighbours_.WriterOf(term);
+      nodes.push_back(node);
+      if (Is<Dense>(node) || Is<DenseBackwardData>(node)) return nodes;
+      if (!Is<Reshape>(node)) break;
+      term = graph_.nodes[node].inputs[0];
+    }
+    return {};
+  }
+
+  void TakeProducts(int sum) {
+    // The products would be added after what leaves the graph was converted.
+    if (graph_.tensors[graph_.nodes[sum].outputs[0]].external) return;
+    Chain chain = {{sum}};
+    for (const TensorId term : graph_.nodes[sum].inputs) {
+      const std::vector<int> product = ProductFor(sum, term);
+      chain.nodes.insert(chain.nodes.end(), product.begin(), product.end());
+      if (!product.empty()) continue;
+      if (chain.other != kNoTensor) return;
+      chain.other = term;
+    }
+    std::ranges::sort(chain.nodes);
+    const bool exists =
+        chain.other == kNoTensor || neighbours_.WriterOf(chain.other) < chain.nodes.front();
+    if (chain.nodes.size() > 1 && exists) Take(std::move(chain));
   }
 
   const Graph& graph_;

@@ -23,6 +23,18 @@ absl::Status MakeLayout(const BlasMatrix& matrix, cublasLtMatrixLayout_t* layout
       "cublasLtMatrixLayoutCreate");
 }
 
+cublasLtEpilogue_t EpilogueOf(FusedProduct::Extra extra) {
+  switch (extra) {
+    case FusedProduct::Extra::kAddVector:
+      return CUBLASLT_EPILOGUE_BIAS;
+    case FusedProduct::Extra::kSumSecond:
+      return CUBLASLT_EPILOGUE_BGRADB;
+    case FusedProduct::Extra::kNothing:
+      break;
+  }
+  return CUBLASLT_EPILOGUE_DEFAULT;
+}
+
 cublasOperation_t OperationOf(const BlasMatrix& matrix) {
   return matrix.transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
 }
@@ -58,9 +70,7 @@ absl::Status FusedProduct::Describe(Extra extra, cublasComputeType_t compute,
   PSGD_CUDA(cublasLtMatmulDescCreate(&operation_, compute, CUDA_R_32F));
   PSGD_RETURN_IF_ERROR(Set(operation_, CUBLASLT_MATMUL_DESC_TRANSA, OperationOf(first)));
   PSGD_RETURN_IF_ERROR(Set(operation_, CUBLASLT_MATMUL_DESC_TRANSB, OperationOf(second)));
-  const cublasLtEpilogue_t epilogue =
-      extra == Extra::kAddVector ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_BGRADB;
-  PSGD_RETURN_IF_ERROR(Set(operation_, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue));
+  PSGD_RETURN_IF_ERROR(Set(operation_, CUBLASLT_MATMUL_DESC_EPILOGUE, EpilogueOf(extra)));
   PSGD_RETURN_IF_ERROR(MakeLayout(first, &first_));
   PSGD_RETURN_IF_ERROR(MakeLayout(second, &second_));
   return MakeLayout(product, &product_);
@@ -103,13 +113,14 @@ absl::Status FusedProduct::Choose(const Device& device) {
 }
 
 absl::Status FusedProduct::Run(const Device& device, const void* first, const void* second,
-                               void* product, void* vector) {
+                               const void* added, void* product, void* vector) {
   PSGD_RETURN_IF_ERROR(SetVector(vector));
-  const float one = 1, zero = 0;
-  return CheckCall(cublasLtMatmul(HandleOf(device), operation_, &one, first, first_, second,
-                                  second_, &zero, product, product_, product, product_, &algorithm_,
-                                  device.blas_workspace(), Device::kBlasWorkspace, device.stream()),
-                   "cublasLtMatmul");
+  const float one = 1, keep = added != nullptr ? 1 : 0;
+  return CheckCall(
+      cublasLtMatmul(HandleOf(device), operation_, &one, first, first_, second, second_, &keep,
+                     added != nullptr ? added : product, product_, product, product_, &algorithm_,
+                     device.blas_workspace(), Device::kBlasWorkspace, device.stream()),
+      "cublasLtMatmul");
 }
 
 }  // namespace psgd::cudnn

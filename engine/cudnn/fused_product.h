@@ -1,5 +1,5 @@
 // A product of matrices that does a little more while it reads or writes them, by cublasLt. That
-// saves a pass over memory.
+// saves passes over memory.
 #pragma once
 
 #include <cublasLt.h>
@@ -23,6 +23,7 @@ class FusedProduct {
  public:
   // The vector has the type of the product.
   enum class Extra {
+    kNothing,
     kAddVector,  // adds the vector to each column of the product
     kSumSecond,  // the vector becomes the sum of the second factor over the inner dimension
   };
@@ -37,8 +38,10 @@ class FusedProduct {
   FusedProduct(const FusedProduct&) = delete;
   FusedProduct& operator=(const FusedProduct&) = delete;
 
-  absl::Status Run(const Device& device, const void* first, const void* second, void* product,
-                   void* vector);
+  // Adds the matrix `added` (null: none) to the product. It may be the product's own memory.
+  // Everything is added before the result is rounded.
+  absl::Status Run(const Device& device, const void* first, const void* second, const void* added,
+                   void* product, void* vector);
 
  private:
   absl::Status Describe(Extra extra, cublasComputeType_t compute, const BlasMatrix& first,

@@ -1,5 +1,5 @@
-// Chains of ops that the cuDNN backend computes in one kernel have the bits of single kernels, and
-// need less memory and traffic.
+// Chains of ops that the cuDNN backend computes in one kernel need less memory and traffic. They
+// have the bits of single kernels, except for attention and sums of products.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -128,6 +128,34 @@ TEST_P(FusionTest, NetworksHaveTheSameBits) {
   ExpectSameBits(evaluate->graph, "evaluation");
 }
 
+// A product that adds itself to a sum is rounded once, and elsewhere twice.
+TEST_P(FusionTest, TransformersHaveTheSameNumbers) {
+  // All whole numbers of RandomValues are tokens, and labels.
+  const SampleShape pairs = {.classes = testing::kIndexLimit,
+                             .length = 11,
+                             .source = 5,
+                             .vocabulary = testing::kIndexLimit};
+  SampleShape tokens = pairs;
+  tokens.source = 0;
+  // tf32 and fp16 have three bits more than bf16.
+  const double bound = precision_ == Precision::kFp32   ? 1e-5
+                       : precision_ == Precision::kBf16 ? 0.05
+                                                        : 0.02;
+  for (const auto& [name, shape] : {std::pair{"gpt", tokens}, std::pair{"transformer", pairs}}) {
+    const auto train = BuildTrainingGraph(testing::SequenceModel(name), shape, 3);
+    ASSERT_TRUE(train.ok()) << train.status();
+    const auto fused = Compute(train->graph, true), single = Compute(train->graph, false);
+    ASSERT_EQ(fused.size(), single.size());
+    for (size_t i = 0; i < fused.size(); ++i) {
+      double largest = 0.01;  // gradients of keys' biases are zero, but for roundings
+      for (const double value : single[i]) largest = std::max(largest, std::abs(value));
+      for (size_t k = 0; k < fused[i].size(); ++k) {
+        ASSERT_NEAR(fused[i][k], single[i][k], bound * largest) << name << ", result " << i;
+      }
+    }
+  }
+}
+
 // The memory of a graph's run: the bytes, and the tensors that have a buffer.
 struct Memory {
   size_t bytes = 0;
@@ -196,6 +224,44 @@ TEST(Fusion, IsTimedAsOneKernel_cudnn) {
   // Images have 16 channels of 4 x 4 pixels. A kernel also reads up to six numbers a channel.
   constexpr double kImages = 4.0 * 2 * 16 * 4 * 4, kChannels = 4.0 * 16;
   EXPECT_EQ(bytes["bn1"], kImages + 6 * kChannels);  // x
+}
+
+// gpt adds a product to a residual twice a layer, and the gradients of queries, keys and values.
+TEST(Fusion, ProductsAddThemselvesToSums_cudnn) {
+  const Problem problem = testing::MakeTokenProblem(7, 11, 3);
+  const NetworkOptions options = {.backend = "cudnn", .plugin_dir = testing::PluginDir()};
+  if (const auto backend = Load(true, Precision::kFp32); !backend.ok()) {
+    GTEST_SKIP() << backend.status();
+  }
+  ModelConfig model = testing::SequenceModel("gpt");
+  const auto train = BuildTrainingGraph(model, problem.shape, problem.batch);
+  ASSERT_TRUE(train.ok()) << train.status();
+  // Where the most memory is alive there is no sum.
+  ExpectLessMemory(train->graph, Precision::kFp32, 1.01, [](const std::string& tensor) {
+    return tensor.ends_with(".out_proj") || tensor.ends_with(".out_proj.out") ||
+           tensor.ends_with(".c_proj") || tensor.ends_with(".c_proj.out") ||
+           tensor.ends_with("q_proj.rows)") || tensor.ends_with("k_proj.rows)") ||
+           tensor.ends_with("v_proj.rows)");
+  });
+
+  const auto network = testing::MakeNetwork(model, problem, options);
+  ASSERT_NE(network, nullptr);
+  ASSERT_TRUE(network->TrainStep(problem.input(), problem.labels, 0, nullptr).ok());
+  const auto times = network->TimeNodes(1);
+  ASSERT_TRUE(times.ok()) << times.status();
+  std::map<std::string, int> ops;
+  std::map<std::string, double> bytes;  // by node
+  for (const Network::NodeTime& node : *times) {
+    ++ops[node.op];
+    bytes[node.name] = node.bytes;
+  }
+  const int layers = model.layers();
+  EXPECT_EQ(ops["Dense+Sum"], 2 * layers);
+  EXPECT_EQ(ops["DenseBackwardData+Sum"], 2 * layers);  // the third has nothing to add to
+  // Of a residual and the gradient of a normalization, and of both uses of the table.
+  EXPECT_EQ(ops["Sum"], 2 * layers + 1);
+  constexpr double kWidth = 16, kElements = 7 * 3 * kWidth;
+  EXPECT_EQ(bytes["h.0.attn.out_proj"], 4 * (3 * kElements + kWidth * kWidth + kWidth));
 }
 
 // In one kernel attention has other roundings than in several, and needs no memory for its inner

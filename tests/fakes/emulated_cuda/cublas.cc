@@ -44,10 +44,10 @@ struct Operand {
   }
 };
 
-// `added`: a number for each row, or empty.
+// d = alpha a b + beta c + `added`, a number for each row, or empty.
 void Multiply(int64_t m, int64_t n, int64_t k, float alpha, const std::vector<float>& a,
-              const std::vector<float>& b, float beta, void* c, int64_t first, cudaDataType_t type,
-              int64_t leading, const std::vector<float>& added = {}) {
+              const std::vector<float>& b, float beta, const void* c, void* d, int64_t first,
+              cudaDataType_t type, int64_t leading, const std::vector<float>& added = {}) {
   for (int64_t row = 0; row < m; ++row) {
     for (int64_t column = 0; column < n; ++column) {
       float sum = 0;  // as on a device
@@ -58,7 +58,7 @@ void Multiply(int64_t m, int64_t n, int64_t k, float alpha, const std::vector<fl
       // With beta 0 the old value may be NaN.
       const float before = beta == 0 ? 0 : beta * Load(c, at, type);
       const float further = added.empty() ? 0 : added[static_cast<size_t>(row)];
-      Store(alpha * sum + before + further, c, at, type);
+      Store(alpha * sum + before + further, d, at, type);
     }
   }
 }
@@ -72,14 +72,26 @@ struct LtOperation {
 struct LtLayout {
   cudaDataType_t type;
   int64_t rows, columns, leading;
+  bool operator==(const LtLayout&) const = default;
 };
 
 const LtLayout& LayoutOf(cublasLtMatrixLayout_t layout) {
   return *reinterpret_cast<const LtLayout*>(layout);
 }
 
-bool IsKnown(uint32_t epilogue) {
-  return epilogue == CUBLASLT_EPILOGUE_BIAS || epilogue == CUBLASLT_EPILOGUE_BGRADB;
+// Without an epilogue the product needs no vector.
+bool IsComplete(const LtOperation& operation) {
+  const uint32_t epilogue = operation.epilogue;
+  const bool vector = epilogue == CUBLASLT_EPILOGUE_BIAS || epilogue == CUBLASLT_EPILOGUE_BGRADB;
+  return vector ? operation.vector != nullptr : epilogue == CUBLASLT_EPILOGUE_DEFAULT;
+}
+
+// Matrices of this layout share memory.
+bool Overlap(const void* one, const void* other, const LtLayout& layout) {
+  const int64_t elements = (layout.columns - 1) * layout.leading + layout.rows;
+  const auto bytes = static_cast<size_t>(elements * (layout.type == CUDA_R_32F ? 4 : 2));
+  const auto a = reinterpret_cast<uintptr_t>(one), b = reinterpret_cast<uintptr_t>(other);
+  return a < b + bytes && b < a + bytes;
 }
 
 template <typename T>
@@ -145,18 +157,16 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
   return set;
 }
 
-cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t described,
-                                              cublasLtMatrixLayout_t first,
-                                              cublasLtMatrixLayout_t second, cublasLtMatrixLayout_t,
-                                              cublasLtMatrixLayout_t product,
-                                              cublasLtMatmulPreference_t preference, int,
-                                              cublasLtMatmulHeuristicResult_t results[],
-                                              int* found) {
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
+    cublasLtHandle_t, cublasLtMatmulDesc_t described, cublasLtMatrixLayout_t first,
+    cublasLtMatrixLayout_t second, cublasLtMatrixLayout_t added, cublasLtMatrixLayout_t product,
+    cublasLtMatmulPreference_t preference, int, cublasLtMatmulHeuristicResult_t results[],
+    int* found) {
   const auto& operation = *reinterpret_cast<const LtOperation*>(described);
   const LtLayout &a = LayoutOf(first), &b = LayoutOf(second), &c = LayoutOf(product);
   *found = 0;
-  if (a.type != b.type || (c.type != a.type && c.type != CUDA_R_32F) ||
-      !IsKnown(operation.epilogue) || operation.vector == nullptr) {
+  if (a.type != b.type || (c.type != a.type && c.type != CUDA_R_32F) || LayoutOf(added) != c ||
+      !IsComplete(operation)) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
   if (!psgd::emulated::GetSettings().fuses_products) return CUBLAS_STATUS_NOT_SUPPORTED;
@@ -172,18 +182,20 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t described,
                               const void* alpha, const void* a, cublasLtMatrixLayout_t first,
                               const void* b, cublasLtMatrixLayout_t second, const void* beta,
-                              const void*, cublasLtMatrixLayout_t, void* c,
+                              const void* c, cublasLtMatrixLayout_t added, void* d,
                               cublasLtMatrixLayout_t product, const cublasLtMatmulAlgo_t*,
                               void* workspace, size_t, cudaStream_t stream) {
   const LtOperation operation = *reinterpret_cast<const LtOperation*>(described);
   const LtLayout x = LayoutOf(first), y = LayoutOf(second), z = LayoutOf(product);
-  if (*static_cast<const float*>(alpha) != 1 || *static_cast<const float*>(beta) != 0 ||
-      !IsAligned(workspace, 256)) {
+  const float factor = *static_cast<const float*>(alpha), keep = *static_cast<const float*>(beta);
+  if (LayoutOf(added) != z || !IsComplete(operation) || !IsAligned(workspace, 256)) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
-  for (const void* at : {a, b, static_cast<const void*>(c)}) {
+  for (const void* at : {a, b, c, static_cast<const void*>(d)}) {
     if (!IsAligned(at, 16)) return CUBLAS_STATUS_INVALID_VALUE;
   }
+  // cublasLt writes in place, or elsewhere, but not beside.
+  if (c != d && Overlap(c, d, z)) return CUBLAS_STATUS_INVALID_VALUE;
   const bool a_transposed = operation.first == CUBLAS_OP_T;
   const bool b_transposed = operation.second == CUBLAS_OP_T;
   const int64_t m = z.rows, n = z.columns, k = a_transposed ? x.rows : x.columns;
@@ -200,17 +212,17 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
   const Operand right = {b, y.type, y.leading, b_transposed, tensor_float};
   psgd::emulated::Put(stream, [=] {
     const std::vector<float> of_right = right.Read(0, k, n);
-    std::vector<float> added;
+    std::vector<float> bias;
     if (operation.epilogue == CUBLASLT_EPILOGUE_BIAS) {
-      for (int64_t row = 0; row < m; ++row) added.push_back(Load(operation.vector, row, z.type));
-    } else {
+      for (int64_t row = 0; row < m; ++row) bias.push_back(Load(operation.vector, row, z.type));
+    } else if (operation.epilogue == CUBLASLT_EPILOGUE_BGRADB) {
       for (int64_t column = 0; column < n; ++column) {
         float sum = 0;
         for (int64_t i = 0; i < k; ++i) sum += of_right[static_cast<size_t>(i * n + column)];
         Store(sum, operation.vector, column, z.type);
       }
     }
-    Multiply(m, n, k, 1, left.Read(0, m, k), of_right, 0, c, 0, z.type, z.leading, added);
+    Multiply(m, n, k, factor, left.Read(0, m, k), of_right, keep, c, d, 0, z.type, z.leading, bias);
   });
   return CUBLAS_STATUS_SUCCESS;
 }
@@ -267,7 +279,7 @@ cublasStatus_t cublasGemmStridedBatchedEx_64(
   psgd::emulated::Put(handle->stream, [=] {
     for (int64_t i = 0; i < count; ++i) {
       Multiply(m, n, k, factor, left.Read(i * a_stride, m, k), right.Read(i * b_stride, k, n), keep,
-               c, i * c_stride, c_type, c_leading);
+               c, c, i * c_stride, c_type, c_leading);
     }
   });
   return CUBLAS_STATUS_SUCCESS;

@@ -157,22 +157,18 @@ TEST_F(EmulatedDeviceTest, SumsOf16BitProductsHaveMoreBits) {
   EXPECT_EQ(settings_->sums_in_16_bits, 0u);
 }
 
-// cuBLAS may lack a product that adds a bias or sums one.
-TEST_F(EmulatedDeviceTest, BiasesNeedNoFusedProduct) {
-  const Problem problem = MakeProblem({1, 16, 16, 4}, 3);
+// cuBLAS may lack a product that adds a bias or a residual, or sums the gradient of a bias.
+TEST_F(EmulatedDeviceTest, BiasesAndResidualsNeedNoFusedProduct) {
+  const Problem problem = testing::MakePairProblem();
   std::vector<float> gradients[2];
   for (const bool fuses : {false, true}) {
     settings_->fuses_products = fuses;
-    auto network = Network::Create(ZooModel("mlp"), problem.shape, 3, options_);
-    ASSERT_TRUE(network.ok()) << network.status();
-    const ModelSpec& spec = (*network)->spec();
-    for (int i = 0; i < spec.parameters_size(); ++i) {
-      FillInitial(spec.parameters(i), 1, i, 0, (*network)->parameter(i));
-    }
-    (*network)->InvalidateParameters();
-    ASSERT_TRUE((*network)->TrainStep(problem.input(), problem.labels, 0, nullptr).ok());
-    for (int i = 0; i < spec.parameters_size(); ++i) {
-      const auto gradient = (*network)->gradient(i);
+    const auto network =
+        testing::MakeNetwork(testing::SequenceModel("transformer"), problem, options_);
+    ASSERT_NE(network, nullptr);
+    ASSERT_TRUE(network->TrainStep(problem.input(), problem.labels, 0, nullptr).ok());
+    for (int i = 0; i < network->spec().parameters_size(); ++i) {
+      const auto gradient = network->gradient(i);
       gradients[fuses].insert(gradients[fuses].end(), gradient.begin(), gradient.end());
     }
     EXPECT_EQ(settings_->fused_products > before_.fused_products, fuses);

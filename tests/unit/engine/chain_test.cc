@@ -41,6 +41,11 @@ class ChainTest : public testing::GrowingGraph {
   TensorId Product(const char* name, TensorId a, TensorId b) {
     return AddMul(&graph_, name, a, b).value();
   }
+  // As wide as its input.
+  TensorId Layer(const char* name, TensorId x) {
+    const int64_t width = graph_.shape(x).back();
+    return AddDense(&graph_, name, x, Input("w", {width, width}), Input("bias", {width})).value();
+  }
 
   // The chains as texts, as "bn relu".
   std::vector<std::string> Chains() const {
@@ -190,6 +195,51 @@ TEST_F(ChainTest, AGradientThatLeavesTheGraphIsStored) {
     if (node.name == "relu.backward") graph_.tensors[node.outputs[0]].external = true;
   }
   EXPECT_THAT(Chains(), UnorderedElementsAre("bn relu"));
+}
+
+TEST_F(ChainTest, ALayerIsAddedToAResidual) {
+  const TensorId x = Input("x", {4, 6});
+  const TensorId sum = Add("sum", {Layer("dense", x), x});
+  const TensorId places = AddReshape(&graph_, "places", Layer("dense2", sum), {2, 2, 6}).value();
+  const TensorId residual = AddReshape(&graph_, "residual", sum, {2, 2, 6}).value();
+  Add("sum2", {residual, AddReshape(&graph_, "rows", places, {2, 2, 6}).value()});
+  EXPECT_THAT(Chains(), UnorderedElementsAre("dense sum"));  // the other residual comes too late
+}
+
+TEST_F(ChainTest, LayersAreAddedBehindReshapes) {
+  const TensorId x = Input("x", {4, 6});
+  std::vector<TensorId> terms;
+  for (const char* name : {"a", "b", "c"}) {
+    terms.push_back(AddReshape(&graph_, "out", Layer(name, x), {2, 2, 6}).value());
+  }
+  Add("sum", {terms[2], terms[0], terms[1]});
+  EXPECT_THAT(Chains(), UnorderedElementsAre("a out b out c out sum"));
+}
+
+TEST_F(ChainTest, ALayerThatIsReadTwiceOrLeavesTheGraphIsStored) {
+  const TensorId x = Input("x", {4, 6}), read = Layer("read", x), twice = Layer("twice", x);
+  const TensorId left = Layer("left", x), out = Layer("out", x);
+  Product("product", Add("sum", {x, read}), read);
+  Add("sum2", {twice, twice});
+  graph_.tensors[left].external = true;
+  Add("sum3", {x, left});
+  graph_.tensors[Add("sum4", {x, out})].external = true;
+  EXPECT_THAT(Chains(), IsEmpty());
+}
+
+TEST_F(ChainTest, ALayerIsNotAddedToTwoOtherTerms) {
+  const TensorId x = Input("x", {4, 6});
+  Add("sum", {x, Layer("dense", x), Input("y", {4, 6})});
+  EXPECT_THAT(Chains(), IsEmpty());
+}
+
+// The gradient of what three layers read, and a residual.
+TEST_F(ChainTest, GradientsOfLayersAreAdded) {
+  const TensorId x = Clamp("relu", Input("x", {4, 6}));
+  const TensorId q = Layer("q", x), k = Layer("k", x), weights = Product("product", q, k);
+  Differentiate(Add("sum", {weights, Layer("v", x), x}));
+  EXPECT_THAT(Chains(),
+              UnorderedElementsAre("v.backward_data k.backward_data q.backward_data d(relu)"));
 }
 
 // Two blocks of a residual network, each of which may be computed again.

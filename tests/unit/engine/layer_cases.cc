@@ -122,6 +122,25 @@ OpCase ReluOfTwoReadersCase(const char* name, const Shape& x, bool sum) {
   return b.Finish(AddSum(g, "both", {left, right}));
 }
 
+// As in a transformer, three dense layers read one input. The first is added to it before the
+// others read it, so the gradient of the input is a sum of a residual and three products.
+OpCase SumsOfProductsCase(const char* name, const Shape& x, bool bias) {
+  CaseBuilder b(name, 2e-5);
+  Graph* g = b.graph();
+  const int64_t width = x.back(), rows = ElementCount(x) / width;
+  const TensorId in =
+      b.Check(AddLayerNorm(g, "norm", {}, b.Input(x), b.Input({width}), b.Input({width})));
+  const auto dense = [&](const char* of) {
+    const TensorId flat = b.Check(AddReshape(g, "rows", in, {rows, width}));
+    const TensorId weight = b.Input({width, width}), offset = bias ? b.Input({width}) : kNoTensor;
+    return b.Check(AddReshape(g, "out", b.Check(AddDense(g, of, flat, weight, offset)), x));
+  };
+  const TensorId first = dense("a"), second = dense("b"), third = dense("c");
+  const TensorId residual = b.Check(AddSum(g, "residual", {in, first}));
+  const TensorId both = b.Check(AddSum(g, "both", {second, third}));
+  return b.Finish(AddMul(g, "mul", residual, both));
+}
+
 // Two layers share weights, so their gradients add up.
 OpCase SharedWeightsCase() {
   CaseBuilder b("SharedWeights", 5e-6);
@@ -199,6 +218,9 @@ void AddLayerCases(std::vector<OpCase>* cases) {
   cases->push_back(ReluOfTwoReadersCase("SumReluOfTwoReaders", {2, 16, 3, 3}, true));
   cases->push_back(ReluOfTwoReadersCase("SumReluOfTwoReadersRows", {3, 17}, true));
   cases->push_back(SharedWeightsCase());
+  cases->push_back(SumsOfProductsCase("ProductsAdded", {2, 3, 16}, true));
+  cases->push_back(SumsOfProductsCase("ProductsAddedUneven", {5, 13}, true));
+  cases->push_back(SumsOfProductsCase("ProductsAddedNoBias", {3, 2, 2, 7}, false));
   cases->push_back(UpAndConcatCase());
 }
 
