@@ -89,7 +89,9 @@ void CutPlaces::MeasureSegments() {
 
 // In a segment the reverse pass needs the values that the cuts up to its end keep, and the inside
 // of the segment. Fewer kept bytes up to a place are better for all that follows, so dynamic
-// programming from the front finds the cheapest way to each place.
+// programming from the front finds the cheapest way to each place. Of equal ways it takes the one
+// with the latest cut: less is computed again, and cuts do not divide a product from the sum that
+// adds it to a residual, which a backend may compute, and round, at once.
 bool CutPlaces::Within(double bound, int segments, std::vector<int>* cuts) const {
   const size_t ends = places_.size();
   const size_t rounds = segments > 0 ? segments : 1;
@@ -105,7 +107,7 @@ bool CutPlaces::Within(double bound, int segments, std::vector<int>* cuts) const
       for (size_t begin = 0; begin <= end; ++begin) {
         const Cost& segment = cost(begin, end);
         const double all = before[begin] + segment.kept;
-        if (all + segment.inside > bound || all >= kept[round][end + 1]) continue;
+        if (all + segment.inside > bound || all > kept[round][end + 1]) continue;
         kept[round][end + 1] = all;
         from[round][end + 1] = begin;
       }

@@ -5,6 +5,7 @@
 
 #include <map>
 #include <set>
+#include <variant>
 
 #include "engine/graph/differentiate.h"
 #include "engine/graph/recompute_cuts.h"
@@ -123,6 +124,22 @@ TEST(RecomputeTest, DeepNetworksTakeAFractionOfTheMemory) {
   // Few segments also save some memory.
   EXPECT_LT(step(gpt, text, 2), step(gpt, text, 0));
   EXPECT_LT(step(gpt, text, kRecomputeAuto), step(gpt, text, 2));
+}
+
+// A cut before the sum would keep as many bytes.
+TEST(RecomputeTest, CutsGptBehindTheSumOfAProductAndItsResidual) {
+  ModelConfig gpt = testing::SequenceModel("gpt");
+  gpt.set_layers(4);
+  gpt.set_recompute(kRecomputeAuto);
+  const auto model = BuildTrainingGraph(gpt, {.classes = 17, .length = 13, .vocabulary = 17}, 5);
+  ASSERT_TRUE(model.ok()) << model.status();
+  std::map<TensorId, int> readers;
+  for (const Node& node : model->graph.nodes) {
+    for (const TensorId input : node.inputs) ++readers[input];
+  }
+  for (const Node& node : model->graph.nodes) {
+    if (std::holds_alternative<Dense>(node.op)) EXPECT_EQ(readers[node.outputs[0]], 1) << node.name;
+  }
 }
 
 TEST(RecomputeTest, SaysWhatCannotBeCut) {
