@@ -16,6 +16,13 @@ double BytesOf(const Tensor& tensor) {
   return width * static_cast<double>(ElementCount(tensor.shape));
 }
 
+// Whether a backend may compute both at once and not round what passes between them: an attention,
+// or a product that is added to a residual. Results keep their bits only if no cut divides these.
+bool IsInner(const Op& made_by, const Op& used_by) {
+  return std::holds_alternative<Softmax>(made_by) || std::holds_alternative<Softmax>(used_by) ||
+         (std::holds_alternative<Dense>(made_by) && std::holds_alternative<Sum>(used_by));
+}
+
 }  // namespace
 
 CutPlaces::CutPlaces(const Graph& graph, size_t forward_nodes) {
@@ -23,7 +30,10 @@ CutPlaces::CutPlaces(const Graph& graph, size_t forward_nodes) {
   for (size_t node = 0; node < forward_nodes; ++node) {
     const Node& at = graph.nodes[node];
     for (TensorId input : at.inputs) {
-      if (value_of[input] >= 0) values_[value_of[input]].used = static_cast<int>(node);
+      if (value_of[input] < 0) continue;
+      Value& value = values_[value_of[input]];
+      value.used = static_cast<int>(node);
+      value.inner = IsInner(graph.nodes[value.made].op, at.op);
     }
     for (TensorId output : at.outputs) {
       if (graph.tensors[output].external) continue;
@@ -49,14 +59,17 @@ CutPlaces::CutPlaces(const Graph& graph, size_t forward_nodes) {
 // A place is a local minimum of the bytes that cross it.
 void CutPlaces::FindPlaces(size_t forward_nodes) {
   std::vector<double> crossing(forward_nodes + 1);
+  std::vector<bool> divides(forward_nodes);
   for (const Value& value : values_) {
     crossing[value.made] += value.bytes;
     crossing[value.used] -= value.bytes;
+    if (value.inner) std::fill(divides.begin() + value.made, divides.begin() + value.used, true);
   }
   std::partial_sum(crossing.begin(), crossing.end(), crossing.begin());
   for (size_t node = 0; node + 1 < forward_nodes; ++node) {
     const double before = node > 0 ? crossing[node - 1] : kNever;
     const double after = node + 2 < forward_nodes ? crossing[node + 1] : kNever;
+    if (divides[node]) continue;
     if (crossing[node] > 0 && crossing[node] <= before && crossing[node] <= after) {
       places_.push_back(static_cast<int>(node));
     }
@@ -90,8 +103,7 @@ void CutPlaces::MeasureSegments() {
 // In a segment the reverse pass needs the values that the cuts up to its end keep, and the inside
 // of the segment. Fewer kept bytes up to a place are better for all that follows, so dynamic
 // programming from the front finds the cheapest way to each place. Of equal ways it takes the one
-// with the latest cut: less is computed again, and cuts do not divide a product from the sum that
-// adds it to a residual, which a backend may compute, and round, at once.
+// with the latest cut, because less is computed again.
 bool CutPlaces::Within(double bound, int segments, std::vector<int>* cuts) const {
   const size_t ends = places_.size();
   const size_t rounds = segments > 0 ? segments : 1;

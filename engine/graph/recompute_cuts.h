@@ -39,6 +39,7 @@ class CutPlaces {
     int made = 0;        // the node that makes it
     int used = 0;        // the last forward node that uses it
     bool saved = false;  // the reverse pass reads it
+    bool inner = false;  // no cut may divide its maker from its last user
   };
 
   std::vector<Value> values_;

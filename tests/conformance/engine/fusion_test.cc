@@ -229,7 +229,7 @@ TEST(Fusion, IsTimedAsOneKernel_cudnn) {
 // gpt adds a product to a residual twice a layer, and the gradients of queries, keys and values.
 TEST(Fusion, ProductsAddThemselvesToSums_cudnn) {
   const Problem problem = testing::MakeTokenProblem(7, 11, 3);
-  const NetworkOptions options = {.backend = "cudnn", .plugin_dir = testing::PluginDir()};
+  const NetworkOptions options = {.backend = "cudnn", .plugin_dir = PluginDir()};
   if (const auto backend = Load(true, Precision::kFp32); !backend.ok()) {
     GTEST_SKIP() << backend.status();
   }
