@@ -33,13 +33,16 @@ void LowerNode(const cudnn::Chain* chain, const cudnn::Context& context) {
   if (chain == nullptr) {
     return std::visit([&](const auto& op) { cudnn::Lower(op, context); }, context.node.op);
   }
-  const Node& first = context.lowering.node(chain->nodes.front());
-  const bool products = std::holds_alternative<Dense>(first.op) ||
-                        std::holds_alternative<DenseBackwardData>(first.op);
-  const auto lower = std::holds_alternative<Sum>(first.op)      ? cudnn::LowerSumChain
-                     : std::holds_alternative<Conv2d>(first.op) ? cudnn::LowerConvolutionChain
-                     : products                                 ? cudnn::LowerProductChain
-                                                                : cudnn::LowerNormChain;
+  const Op& first = context.lowering.node(chain->nodes.front()).op;
+  const Op& last = context.lowering.node(chain->nodes.back()).op;
+  const bool products =
+      std::holds_alternative<Dense>(first) || std::holds_alternative<DenseBackwardData>(first);
+  const bool sum = std::holds_alternative<Sum>(last);
+  const auto lower = products && sum                         ? cudnn::LowerProductChain
+                     : products                              ? cudnn::LowerDenseChain
+                     : std::holds_alternative<Sum>(first)    ? cudnn::LowerSumChain
+                     : std::holds_alternative<Conv2d>(first) ? cudnn::LowerConvolutionChain
+                                                             : cudnn::LowerNormChain;
   lower(*chain, context);
 }
 

@@ -95,17 +95,18 @@ void Multiply(const Context& c, const Matrix& a, const Matrix& b, const Matrix& 
 void MultiplyAndAdd(const Context& c, const Matrix& a, const Matrix& b, const Matrix& out,
                     const Addends& addends) {
   Lowering& l = c.lowering;
-  const auto [bias, matrix] = addends;
+  const auto [bias, matrix, relu] = addends;
   const Type type = out.view.format.type;
   const bool has_bias = bias != kNoTensor, in_place = matrix == out.view.buffer;
   const bool elsewhere = matrix != kNoBuffer && !in_place;
   const auto multiply = [&] { Multiply(c, a, b, out, {.keep = in_place ? 1.0f : 0.0f}); };
   if (!has_bias && !elsewhere) return multiply();
   using Extra = FusedProduct::Extra;
-  auto plan = PlanFused(c, has_bias ? Extra::kAddVector : Extra::kNothing, a, b, out);
+  const Extra with_bias = relu ? Extra::kAddVectorRelu : Extra::kAddVector;
+  auto plan = PlanFused(c, has_bias ? with_bias : Extra::kNothing, a, b, out);
   if (absl::IsUnimplemented(plan.status())) {
     multiply();
-    if (has_bias) AddBiasToRows(c, out.rows, out.columns, bias, /*relu=*/false, out.view);
+    if (has_bias) AddBiasToRows(c, out.rows, out.columns, bias, relu, out.view);
     if (elsewhere) l.Run(AddPair, type, out.rows * out.columns, out.view, matrix, out.view);
     return;
   }

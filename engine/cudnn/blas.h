@@ -27,6 +27,7 @@ void Multiply(const Context& c, const Matrix& a, const Matrix& b, const Matrix& 
 struct Addends {
   TensorId bias = kNoTensor;    // of each row; in one product it is rounded to the type of `out`
   BufferId matrix = kNoBuffer;  // as `out`, perhaps its very memory
+  bool relu = false;            // then sets what is below zero to zero; only with a bias alone
 };
 // out = a b + what is given of the addends
 void MultiplyAndAdd(const Context& c, const Matrix& a, const Matrix& b, const Matrix& out,

@@ -22,7 +22,7 @@ class Finder {
     }
     for (int i = 0; i < count(); ++i) {
       if (IsFreeSum(i)) TakeSum(i);
-      if (Is<Conv2d>(i)) TakeConvolved(i);
+      if (Is<Conv2d>(i) || Is<Dense>(i)) TakeLayer(i);
     }
     for (int i = 0; i < count(); ++i) {
       if (Is<Sum>(i) && !taken_[i]) TakeProducts(i);
@@ -89,10 +89,15 @@ class Finder {
     if (Is<Relu>(reader) || gradient) Take({{sum, reader}});
   }
 
-  void TakeConvolved(int convolution) {
-    const bool has_bias = graph_.nodes[convolution].inputs.size() > 2;
-    const int relu = OnlyReader(convolution);
-    if (has_bias && Is<Relu>(relu)) Take({{convolution, relu}});
+  void TakeLayer(int layer) {
+    const bool has_bias = graph_.nodes[layer].inputs.size() > 2;
+    Chain chain = {{layer}};
+    int reader = OnlyReader(layer);
+    for (; Is<Dense>(layer) && Is<Reshape>(reader); reader = OnlyReader(reader)) {
+      chain.nodes.push_back(reader);
+    }
+    chain.nodes.push_back(reader);
+    if (has_bias && Is<Relu>(reader)) Take(std::move(chain));
   }
 
   // The product whose result only the node reads as `term`, and the reshapes between; else none.

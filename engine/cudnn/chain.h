@@ -16,7 +16,7 @@ namespace psgd::cudnn {
 //   Sum of two tensors, Relu
 //   ReluBackward, BatchNormBackward
 //   Sum of two tensors, ReluBackward
-//   Conv2d with a bias, Relu
+//   Conv2d with a bias, or Dense with a bias and perhaps Reshapes; Relu
 //   products of dense layers (Dense, DenseBackwardData), each perhaps with Reshapes, and the Sum of
 //   them and of at most one other term, which exists before them: each product adds itself
 struct Chain {

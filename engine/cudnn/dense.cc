@@ -26,10 +26,11 @@ Product ProductOf(const DenseBackwardData&, const Context& c) {
   return {{dy, batch, outputs}, {w, outputs, inputs}};
 }
 
-// Writes the product of the present node, plus `added`, to `to`.
-void PutProduct(const Product& product, const Context& c, BufferId added, const View& to) {
+// Writes the product of the node, plus `added`, to `to`.
+void PutProduct(const Product& product, const Context& c, BufferId added, const View& to,
+                bool relu = false) {
   const Shape& shape = c.lowering.shape(c.out(0));
-  MultiplyAndAdd(c, product.a, product.b, {to, shape[0], shape[1]}, {product.bias, added});
+  MultiplyAndAdd(c, product.a, product.b, {to, shape[0], shape[1]}, {product.bias, added, relu});
 }
 
 }  // namespace
@@ -42,6 +43,15 @@ void Lower(const Dense& op, const Context& c) {
 void Lower(const DenseBackwardData& op, const Context& c) {
   const Product product = ProductOf(op, c);
   PutProduct(product, c, kNoBuffer, c.lowering.PutUsual(c.out(0)));
+}
+
+void LowerDenseChain(const Chain& chain, const Context& c) {
+  if (!c.IsLastOf(chain)) return;
+  Lowering& l = c.lowering;
+  l.SetWork(chain.nodes);
+  const Context dense = {l.node(chain.nodes.front()), l, c.options};
+  const Product product = ProductOf(std::get<Dense>(dense.node.op), dense);
+  PutProduct(product, dense, kNoBuffer, l.Put(c.out(0), l.PlainFormat()), /*relu=*/true);
 }
 
 // The first product writes the sum, the others add to it. Each runs at its own node, because its

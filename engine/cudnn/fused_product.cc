@@ -27,6 +27,8 @@ cublasLtEpilogue_t EpilogueOf(FusedProduct::Extra extra) {
   switch (extra) {
     case FusedProduct::Extra::kAddVector:
       return CUBLASLT_EPILOGUE_BIAS;
+    case FusedProduct::Extra::kAddVectorRelu:
+      return CUBLASLT_EPILOGUE_RELU_BIAS;
     case FusedProduct::Extra::kSumSecond:
       return CUBLASLT_EPILOGUE_BGRADB;
     case FusedProduct::Extra::kNothing:

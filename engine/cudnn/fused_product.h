@@ -24,8 +24,9 @@ class FusedProduct {
   // The vector has the type of the product.
   enum class Extra {
     kNothing,
-    kAddVector,  // adds the vector to each column of the product
-    kSumSecond,  // the vector becomes the sum of the second factor over the inner dimension
+    kAddVector,      // adds the vector to each column of the product
+    kAddVectorRelu,  // the same, and then sets what is below zero to zero
+    kSumSecond,      // the vector becomes the sum of the second factor over the inner dimension
   };
   // UNIMPLEMENTED: cuBLAS has no such product.
   static absl::StatusOr<std::shared_ptr<FusedProduct>> Plan(const Device& device, Extra extra,

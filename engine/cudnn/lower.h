@@ -28,6 +28,7 @@ PSGD_OPS(PSGD_DECLARE)
 void LowerNormChain(const Chain& chain, const Context& c);
 void LowerSumChain(const Chain& chain, const Context& c);
 void LowerConvolutionChain(const Chain& chain, const Context& c);
+void LowerDenseChain(const Chain& chain, const Context& c);
 void LowerProductChain(const Chain& chain, const Context& c);
 
 // Adds a bias to each row of the matrix y, in place. `relu`: then sets what is below zero to zero.

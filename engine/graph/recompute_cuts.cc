@@ -17,10 +17,13 @@ double BytesOf(const Tensor& tensor) {
 }
 
 // Whether a backend may compute both at once and not round what passes between them: an attention,
-// or a product that is added to a residual. Results keep their bits only if no cut divides these.
+// or a product that is added to a residual or clamped. Results keep their bits only if no cut
+// divides these.
 bool IsInner(const Op& made_by, const Op& used_by) {
+  const bool ends_product =
+      std::holds_alternative<Sum>(used_by) || std::holds_alternative<Relu>(used_by);
   return std::holds_alternative<Softmax>(made_by) || std::holds_alternative<Softmax>(used_by) ||
-         (std::holds_alternative<Dense>(made_by) && std::holds_alternative<Sum>(used_by));
+         (std::holds_alternative<Dense>(made_by) && ends_product);
 }
 
 }  // namespace

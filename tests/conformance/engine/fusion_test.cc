@@ -195,25 +195,38 @@ TEST(Fusion, ShrinksTheMemoryOfResnet18_cudnn) {
   });
 }
 
+// The kernels of a training step: how many by op, the bytes by node, the operations by op.
+struct Kernels {
+  std::string note;
+  std::map<std::string, int> ops;
+  std::map<std::string, double> bytes, flops;
+};
+
+Kernels KernelsOf(const ModelConfig& model, const Problem& problem, Precision precision) {
+  const auto network = testing::MakeNetwork(
+      model, problem, {.backend = "cudnn", .precision = precision, .plugin_dir = PluginDir()});
+  Kernels kernels;
+  EXPECT_NE(network, nullptr);
+  if (network == nullptr) return kernels;
+  EXPECT_TRUE(network->TrainStep(problem.input(), problem.labels, 0, nullptr).ok());
+  const auto times = network->TimeNodes(1);
+  EXPECT_TRUE(times.ok()) << times.status();
+  kernels.note = network->note();
+  for (const Network::NodeTime& node : *times) {
+    ++kernels.ops[node.op];
+    kernels.bytes[node.name] = node.bytes;
+    kernels.flops[node.op] = node.flops;
+  }
+  return kernels;
+}
+
 // The time of a chain is that of its last node, which has the traffic of the chain.
 TEST(Fusion, IsTimedAsOneKernel_cudnn) {
   const Problem problem = testing::MakeProblem({3, 4, 4, 4}, 2);
-  const NetworkOptions options = {.backend = "cudnn", .plugin_dir = PluginDir()};
-  auto network = Network::Create(ZooModel("resnet20"), problem.shape, problem.batch, options);
-  if (!network.ok()) GTEST_SKIP() << network.status();
-  for (int i = 0; i < (*network)->spec().parameters_size(); ++i) {
-    std::ranges::fill((*network)->parameter(i), 0.1f);
+  if (const auto backend = Load(true, Precision::kFp32); !backend.ok()) {
+    GTEST_SKIP() << backend.status();
   }
-  (*network)->InvalidateParameters();
-  ASSERT_TRUE((*network)->TrainStep(problem.input(), problem.labels, 0, nullptr).ok());
-  const auto times = (*network)->TimeNodes(1);
-  ASSERT_TRUE(times.ok()) << times.status();
-  std::map<std::string, double> bytes;  // by node
-  std::map<std::string, int> ops;
-  for (const Network::NodeTime& node : *times) {
-    bytes[node.name] = node.bytes;
-    ++ops[node.op];
-  }
+  auto [note, ops, bytes, flops] = KernelsOf(ZooModel("resnet20"), problem, Precision::kFp32);
   EXPECT_EQ(ops["BatchNorm"], 19);  // their statistics
   EXPECT_EQ(ops["BatchNorm+Relu"], 10);
   EXPECT_EQ(ops["BatchNorm+Sum+Relu"], 9);
@@ -229,7 +242,6 @@ TEST(Fusion, IsTimedAsOneKernel_cudnn) {
 // gpt adds a product to a residual twice a layer, and the gradients of queries, keys and values.
 TEST(Fusion, ProductsAddThemselvesToSums_cudnn) {
   const Problem problem = testing::MakeTokenProblem(7, 11, 3);
-  const NetworkOptions options = {.backend = "cudnn", .plugin_dir = PluginDir()};
   if (const auto backend = Load(true, Precision::kFp32); !backend.ok()) {
     GTEST_SKIP() << backend.status();
   }
@@ -244,24 +256,26 @@ TEST(Fusion, ProductsAddThemselvesToSums_cudnn) {
            tensor.ends_with("v_proj.rows)");
   });
 
-  const auto network = testing::MakeNetwork(model, problem, options);
-  ASSERT_NE(network, nullptr);
-  ASSERT_TRUE(network->TrainStep(problem.input(), problem.labels, 0, nullptr).ok());
-  const auto times = network->TimeNodes(1);
-  ASSERT_TRUE(times.ok()) << times.status();
-  std::map<std::string, int> ops;
-  std::map<std::string, double> bytes;  // by node
-  for (const Network::NodeTime& node : *times) {
-    ++ops[node.op];
-    bytes[node.name] = node.bytes;
-  }
+  Kernels kernels = KernelsOf(model, problem, Precision::kFp32);
   const int layers = model.layers();
-  EXPECT_EQ(ops["Dense+Sum"], 2 * layers);
-  EXPECT_EQ(ops["DenseBackwardData+Sum"], 2 * layers);  // the third has nothing to add to
+  EXPECT_EQ(kernels.ops["Dense+Sum"], 2 * layers);
+  EXPECT_EQ(kernels.ops["DenseBackwardData+Sum"], 2 * layers);  // the third has nothing to add to
   // Of a residual and the gradient of a normalization, and of both uses of the table.
-  EXPECT_EQ(ops["Sum"], 2 * layers + 1);
+  EXPECT_EQ(kernels.ops["Sum"], 2 * layers + 1);
   constexpr double kWidth = 16, kElements = 7 * 3 * kWidth;
-  EXPECT_EQ(bytes["h.0.attn.out_proj"], 4 * (3 * kElements + kWidth * kWidth + kWidth));
+  EXPECT_EQ(kernels.bytes["h.0.attn.out_proj"], 4 * (3 * kElements + kWidth * kWidth + kWidth));
+}
+
+TEST(Fusion, ProductsAreClamped_cudnn) {
+  const Problem problem = testing::MakeProblem({1, 6, 6, 4}, 3);
+  if (const auto backend = Load(true, Precision::kFp32); !backend.ok()) {
+    GTEST_SKIP() << backend.status();
+  }
+  Kernels kernels = KernelsOf(ZooModel("mlp"), problem, Precision::kFp32);
+  EXPECT_EQ(kernels.ops["Dense+Relu"], 1);
+  EXPECT_EQ(kernels.ops["Relu"], 0);
+  ExpectLessMemory(BuildTrainingGraph(ZooModel("mlp"), problem.shape, problem.batch)->graph,
+                   Precision::kFp32, 1, [](const std::string& tensor) { return tensor == "fc1"; });
 }
 
 // In one kernel attention has other roundings than in several, and needs no memory for its inner
@@ -287,26 +301,14 @@ TEST(Fusion, AttentionIsOneKernelAPass_cudnn) {
     }
   }
 
-  const ModelConfig model = testing::SequenceModel("gpt");
-  const NetworkOptions options = {
-      .backend = "cudnn", .precision = Precision::kBf16, .plugin_dir = PluginDir()};
-  const auto network = testing::MakeNetwork(model, problem, options);
-  ASSERT_NE(network, nullptr);
-  ASSERT_TRUE(network->TrainStep(problem.input(), problem.labels, 0, nullptr).ok());
-  const auto times = network->TimeNodes(1);
-  ASSERT_TRUE(times.ok()) << times.status();
-  std::map<std::string, int> ops;
-  std::map<std::string, double> flops;
-  for (const Network::NodeTime& node : *times) {
-    ++ops[node.op];
-    flops[node.op] = node.flops;
-  }
-  EXPECT_EQ(network->note(), "attention: 2 of 2 as one cuDNN plan a pass");
+  Kernels kernels = KernelsOf(testing::SequenceModel("gpt"), problem, Precision::kBf16);
+  EXPECT_EQ(kernels.note, "attention: 2 of 2 as one cuDNN plan a pass");
   constexpr char kForward[] = "Transpose+Transpose+Transpose+MatMul+Softmax+MatMul+Transpose";
+  auto& ops = kernels.ops;
   EXPECT_EQ(ops[kForward], 2);  // layers
   EXPECT_EQ(ops["Softmax"] + ops["SoftmaxBackward"] + ops["MatMul"], 0);
   // Two products of 64 queries, 64 keys and a width of 8, in 2 heads of 5 samples.
-  EXPECT_EQ(flops[kForward], 2 * 2.0 * 64 * 64 * 8 * 2 * 5);
+  EXPECT_EQ(kernels.flops[kForward], 2 * 2.0 * 64 * 64 * 8 * 2 * 5);
 }
 
 // An attention of samples with these lengths, and its gradients.

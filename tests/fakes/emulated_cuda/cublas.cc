@@ -82,7 +82,9 @@ const LtLayout& LayoutOf(cublasLtMatrixLayout_t layout) {
 // Without an epilogue the product needs no vector.
 bool IsComplete(const LtOperation& operation) {
   const uint32_t epilogue = operation.epilogue;
-  const bool vector = epilogue == CUBLASLT_EPILOGUE_BIAS || epilogue == CUBLASLT_EPILOGUE_BGRADB;
+  const bool vector = epilogue == CUBLASLT_EPILOGUE_BIAS ||
+                      epilogue == CUBLASLT_EPILOGUE_RELU_BIAS ||
+                      epilogue == CUBLASLT_EPILOGUE_BGRADB;
   return vector ? operation.vector != nullptr : epilogue == CUBLASLT_EPILOGUE_DEFAULT;
 }
 
@@ -213,7 +215,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
   psgd::emulated::Put(stream, [=] {
     const std::vector<float> of_right = right.Read(0, k, n);
     std::vector<float> bias;
-    if (operation.epilogue == CUBLASLT_EPILOGUE_BIAS) {
+    const bool relu = operation.epilogue == CUBLASLT_EPILOGUE_RELU_BIAS;
+    if (relu || operation.epilogue == CUBLASLT_EPILOGUE_BIAS) {
       for (int64_t row = 0; row < m; ++row) bias.push_back(Load(operation.vector, row, z.type));
     } else if (operation.epilogue == CUBLASLT_EPILOGUE_BGRADB) {
       for (int64_t column = 0; column < n; ++column) {
@@ -223,6 +226,10 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
       }
     }
     Multiply(m, n, k, factor, left.Read(0, m, k), of_right, keep, c, d, 0, z.type, z.leading, bias);
+    for (int64_t i = 0; relu && i < m * n; ++i) {
+      const int64_t at = i % m + i / m * z.leading;
+      if (!(Load(d, at, z.type) > 0)) Store(0, d, at, z.type);
+    }
   });
   return CUBLAS_STATUS_SUCCESS;
 }

@@ -197,6 +197,15 @@ TEST_F(ChainTest, AGradientThatLeavesTheGraphIsStored) {
   EXPECT_THAT(Chains(), UnorderedElementsAre("bn relu"));
 }
 
+TEST_F(ChainTest, ALayerWithABiasIsClamped) {
+  const TensorId x = Input("x", {4, 6}), w = Input("w", {6, 6});
+  Clamp("relu", AddReshape(&graph_, "places", Layer("dense", x), {2, 2, 6}).value());
+  Clamp("relu2", AddDense(&graph_, "dense2", x, w, kNoTensor).value());
+  const TensorId twice = Layer("dense3", x);
+  Product("product", Clamp("relu3", twice), twice);
+  EXPECT_THAT(Chains(), UnorderedElementsAre("dense places relu"));
+}
+
 TEST_F(ChainTest, ALayerIsAddedToAResidual) {
   const TensorId x = Input("x", {4, 6});
   const TensorId sum = Add("sum", {Layer("dense", x), x});
