@@ -58,8 +58,8 @@ absl::Status Attentions::Plan(const Graph& graph, const Device& device, Type typ
   of_node_.resize(graph.nodes.size());
   std::vector<AttentionPattern> patterns = FindAttentions(graph);
   const auto trained = [](const AttentionPattern& of) { return !of.backward.empty(); };
-  // One that is computed again in the backward pass counts only there.
-  const bool training = std::ranges::any_of(patterns, trained);
+  std::ranges::stable_partition(patterns, trained);
+  const bool training = !patterns.empty() && trained(patterns.front());
   for (AttentionPattern& pattern : patterns) {
     auto attention = std::make_shared<Attention>();
     const auto plan = [&](Pass pass, std::shared_ptr<FusedAttention>* to) -> absl::Status {
@@ -67,13 +67,16 @@ absl::Status Attentions::Plan(const Graph& graph, const Device& device, Type typ
       return absl::OkStatus();
     };
     const bool has_gradients = trained(pattern);
+    // The copy that the backward pass computes again has the gradients, and must have the same
+    // bits.
+    if (training && !has_gradients && !refused_.empty()) break;
     // First gradients, because they are refused more often.
     absl::Status planned = absl::OkStatus();
     if (has_gradients) planned = plan(Pass::kBackward, &attention->backward);
     if (planned.ok()) planned = plan(Pass::kForward, &attention->forward);
     if (!planned.ok() && !absl::IsUnimplemented(planned)) return planned;
-    if (has_gradients == training)
-      ++(planned.ok() ? planned_ : refused_[std::string(planned.message())]);
+    int& count = planned.ok() ? planned_ : refused_[std::string(planned.message())];
+    if (has_gradients == training) ++count;
     if (!planned.ok()) continue;
     for (auto* const nodes : {&pattern.forward, &pattern.backward}) {
       std::ranges::sort(*nodes);

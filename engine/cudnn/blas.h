@@ -26,7 +26,7 @@ void Multiply(const Context& c, const Matrix& a, const Matrix& b, const Matrix& 
               const ProductOptions& options = {});
 struct Addends {
   TensorId bias = kNoTensor;    // of each row; in one product it is rounded to the type of `out`
-  BufferId matrix = kNoBuffer;  // as `out`, perhaps its very memory
+  BufferId matrix = kNoBuffer;  // of the shape and type of `out`; may be `out` itself
   bool relu = false;            // then sets what is below zero to zero; only with a bias alone
 };
 // out = a b + what is given of the addends

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "engine/cudnn/neighbours.h"
+#include "engine/graph/recompute_cuts.h"
 
 namespace psgd::cudnn {
 namespace {
@@ -97,16 +98,18 @@ class Finder {
       chain.nodes.push_back(reader);
     }
     chain.nodes.push_back(reader);
-    if (has_bias && Is<Relu>(reader)) Take(std::move(chain));
+    const bool runs_at_once = Is<Conv2d>(layer) || AreNear(layer, reader);
+    if (has_bias && Is<Relu>(reader) && runs_at_once) Take(std::move(chain));
   }
 
   // The product whose result only the node reads as `term`, and the reshapes between; else none.
   std::vector<int> ProductFor(int node, TensorId term) const {
     std::vector<int> nodes;
+    const int sum = node;
     while (neighbours_.OnlyReaderOf(term) == node) {
       node = neighbours_.WriterOf(term);
       nodes.push_back(node);
-      if (Is<Dense>(node) || Is<DenseBackwardData>(node)) return nodes;
+      if (Is<DenseBackwardData>(node) || (Is<Dense>(node) && AreNear(node, sum))) return nodes;
       if (!Is<Reshape>(node)) break;
       term = graph_.nodes[node].inputs[0];
     }
@@ -114,7 +117,7 @@ class Finder {
   }
 
   void TakeProducts(int sum) {
-    // The products would be added after what leaves the graph was converted.
+    // What leaves the graph is converted right after it is first written, by the first product.
     if (graph_.tensors[graph_.nodes[sum].outputs[0]].external) return;
     Chain chain = {{sum}};
     for (const TensorId term : graph_.nodes[sum].inputs) {

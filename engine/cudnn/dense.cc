@@ -33,17 +33,16 @@ void PutProduct(const Product& product, const Context& c, BufferId added, const 
   MultiplyAndAdd(c, product.a, product.b, {to, shape[0], shape[1]}, {product.bias, added, relu});
 }
 
+template <typename AnyOp>
+void LowerProduct(const AnyOp& op, const Context& c) {
+  const Product product = ProductOf(op, c);
+  PutProduct(product, c, kNoBuffer, c.lowering.PutUsual(c.out(0)));
+}
+
 }  // namespace
 
-void Lower(const Dense& op, const Context& c) {
-  const Product product = ProductOf(op, c);
-  PutProduct(product, c, kNoBuffer, c.lowering.PutUsual(c.out(0)));
-}
-
-void Lower(const DenseBackwardData& op, const Context& c) {
-  const Product product = ProductOf(op, c);
-  PutProduct(product, c, kNoBuffer, c.lowering.PutUsual(c.out(0)));
-}
+void Lower(const Dense& op, const Context& c) { LowerProduct(op, c); }
+void Lower(const DenseBackwardData& op, const Context& c) { LowerProduct(op, c); }
 
 void LowerDenseChain(const Chain& chain, const Context& c) {
   if (!c.IsLastOf(chain)) return;

@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "engine/cudnn/move.h"
 
 namespace psgd::cudnn {
@@ -16,7 +17,7 @@ using Pass = AttentionProblem::Pass;
 // of keys is no multiple of 128 (release notes of cuDNN frontend 1.16). So older versions get
 // neither pass.
 constexpr size_t kOldestVersion = 91501;
-constexpr int64_t kBlock = 128;  // of keys
+constexpr int64_t kBlock = 128;  // of keys, and of queries
 
 // UNIMPLEMENTED where cuDNN has no engine, or those that it offers give wrong numbers.
 absl::Status CheckSupported(const Device& device, const AttentionProblem& problem) {
@@ -40,11 +41,11 @@ absl::Status CheckSupported(const Device& device, const AttentionProblem& proble
 
 // Without a mask gradients may be NaN: in some rows if the last block of keys is not full, and in
 // all if there is one query (issues 628 and 1072 of cuDNN frontend). A mask of lengths, even of
-// full ones, closes what lies behind the last key. cuDNN's developers advise it (issue 160), issue
-// 1072 found it right, and cuDNN frontend adds it for versions up to 9.15.0.
+// full ones, closes what lies behind the last key and query. cuDNN's developers advise it (issue
+// 160), issue 1072 found it right, and cuDNN frontend adds it for versions up to 9.15.0.
 bool NeedsLengths(const AttentionProblem& problem) {
-  return problem.pass == Pass::kBackward && !problem.causal &&
-         (problem.keys[2] % kBlock != 0 || problem.queries[2] == 1);
+  const bool full_blocks = problem.keys[2] % kBlock == 0 && problem.queries[2] % kBlock == 0;
+  return problem.pass == Pass::kBackward && !problem.causal && !full_blocks;
 }
 
 Shape RowMajor(const Shape& shape) { return cudnn::StridesOf(shape, Layout::kPlain); }
@@ -81,7 +82,8 @@ class AttentionGraph {
     const Value log = AddPointwise(CUDNN_POINTWISE_LOG, {sum}, Inner(rows_));
     AddPointwise(CUDNN_POINTWISE_ADD, {most, log}, OfQueries(kLogSums));
     const Value weights = AddPointwise(CUDNN_POINTWISE_DIV, {e, sum}, Inner(scores_, type_));
-    AddProduct(weights, Operand(kValues), Operand(kResult), {.m = queries(), .k = keys()});
+    AddProduct(weights, Operand(kValues), Operand(kResult),
+               {.m = QueryLengths(), .k = KeyLengths()});
   }
 
   // cuDNN frontend masks by lengths before it subtracts the log sums, and keys that are later after
@@ -98,21 +100,22 @@ class AttentionGraph {
     Value p = AddPadding(AddScores());
     p = AddPointwise(CUDNN_POINTWISE_SUB, {p, OfQueries(kLogSums)}, Inner(scores_));
     p = AddPointwise(CUDNN_POINTWISE_EXP, {AddCausalMask(p)}, Inner(scores_));
-    AddProduct(AddTransposed(p), of_result, Operand(kOfValues), {.m = keys(), .k = queries()});
+    AddProduct(AddTransposed(p), of_result, Operand(kOfValues),
+               {.m = KeyLengths(), .k = QueryLengths()});
 
     Value s = AddProduct(of_result, OperandTransposed(kValues), Inner(scores_),
-                         {.m = queries(), .n = keys()});
+                         {.m = QueryLengths(), .n = KeyLengths()});
     s = AddPointwise(CUDNN_POINTWISE_SUB, {s, r}, Inner(scores_));
     s = AddPointwise(CUDNN_POINTWISE_MUL, {s, p}, Inner(scores_));
     s = AddPointwise(CUDNN_POINTWISE_MUL, {s, Number(problem_.scale)}, Inner(scores_, type_));
     AddProduct(AddTransposed(s), Operand(kQueries), Operand(kOfKeys),
-               {.m = keys(), .k = queries()});
+               {.m = KeyLengths(), .k = QueryLengths()});
 
     // Engines repeat the bits of dQ if the product writes it at once. Then dS is in the workspace.
     // If blocks of keys added to an fp32 dQ, their order would change.
     const Value k =
         AddReshape(OperandTransposed(kKeys), Inner(ShapeOf(kKeys), StridesOf(kKeys), type_));
-    AddProduct(s, k, Operand(kOfQueries), {.m = queries(), .k = keys()});
+    AddProduct(s, k, Operand(kOfQueries), {.m = QueryLengths(), .k = KeyLengths()});
   }
 
   absl::StatusOr<GraphDescriptor> Finalize(const Device& device) {
@@ -201,8 +204,8 @@ class AttentionGraph {
   // One number for each query.
   Value OfQueries(int buffer) { return Outer(buffer, CUDNN_DATA_FLOAT, rows_, RowMajor(rows_)); }
   // The lengths of samples. Null: there are none.
-  Value queries() { return LengthsIn(kQueryLengths); }
-  Value keys() { return LengthsIn(kKeyLengths); }
+  Value QueryLengths() { return LengthsIn(kQueryLengths); }
+  Value KeyLengths() { return LengthsIn(kKeyLengths); }
   Value LengthsIn(int buffer) {
     if (!problem_.lengths) return nullptr;
     return Outer(buffer, CUDNN_DATA_INT32, {problem_.queries[0], 1, 1, 1}, {1, 1, 1, 1});
@@ -285,7 +288,7 @@ class AttentionGraph {
   // The scaled products of queries and keys.
   Value AddScores() {
     const Value s = AddProduct(Operand(kQueries), OperandTransposed(kKeys), Inner(scores_),
-                               {.m = queries(), .n = keys()});
+                               {.m = QueryLengths(), .n = KeyLengths()});
     return AddPointwise(CUDNN_POINTWISE_MUL, {s, Number(problem_.scale)}, Inner(scores_));
   }
   // The places of a matrix along an axis, of queries or of keys.
@@ -306,8 +309,8 @@ class AttentionGraph {
     if (!problem_.lengths) return scores;
     const Value query = AddPlaces(scores, 2, CUDNN_DATA_INT32);
     const Value key = AddPlaces(scores, 3, CUDNN_DATA_INT32);
-    const Value has_query = AddCondition(CUDNN_POINTWISE_CMP_LT, query, queries());
-    const Value has_key = AddCondition(CUDNN_POINTWISE_CMP_LT, key, keys());
+    const Value has_query = AddCondition(CUDNN_POINTWISE_CMP_LT, query, QueryLengths());
+    const Value has_key = AddCondition(CUDNN_POINTWISE_CMP_LT, key, KeyLengths());
     return AddMask(scores, AddCondition(CUDNN_POINTWISE_LOGICAL_AND, has_query, has_key));
   }
   // With `causal`: masks keys that are later than the query.
@@ -347,12 +350,17 @@ absl::StatusOr<std::shared_ptr<FusedAttention>> FusedAttention::Plan(const Devic
   }
   PSGD_ASSIGN_OR_RETURN(const GraphDescriptor operations, graph.Finalize(device));
   PSGD_ASSIGN_OR_RETURN(const std::vector<GraphDescriptor> engines, FindEngines(operations));
-  absl::Status why = absl::UnimplementedError("cuDNN has no engine");
+  const int64_t width = problem.queries[3];
+  absl::Status why =
+      absl::UnimplementedError(absl::StrCat("cuDNN has no engine for heads of ", width));
   for (const GraphDescriptor& engine : engines) {
     absl::StatusOr<EnginePlan> plan = EnginePlan::Make(device, engine, {.runs = !plan_only});
     if (!plan.ok()) {
-      if (!absl::IsUnimplemented(plan.status())) return plan.status();
-      why = plan.status();
+      if (absl::IsUnimplemented(plan.status())) continue;
+      // Products and softmax are there, too.
+      const std::string text(plan.status().message());
+      why =
+          absl::UnimplementedError(absl::StrCat("cuDNN failed: ", text.substr(0, text.find('\n'))));
       continue;
     }
     auto made = std::make_shared<FusedAttention>();

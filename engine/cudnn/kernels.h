@@ -222,10 +222,10 @@ cudaError_t LengthsOfRows(cudaStream_t stream, const Lengths& op, int64_t rows, 
 // cuDNN frontend). Null `lengths`: all keys.
 cudaError_t LengthsOfAttention(cudaStream_t stream, int64_t samples, int32_t queries, int32_t keys,
                                const int32_t* lengths, int32_t* of_queries, int32_t* of_keys);
-// Sets the places of each sample from its length on to zero.
 struct PaddedShape {
   int64_t samples, heads, places, width;  // the order in memory
 };
+// Sets the places of each sample from its length on to zero.
 cudaError_t ClearPadding(cudaStream_t stream, Type type, const PaddedShape& shape,
                          const int32_t* lengths, void* x);
 

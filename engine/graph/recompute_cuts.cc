@@ -16,14 +16,19 @@ double BytesOf(const Tensor& tensor) {
   return width * static_cast<double>(ElementCount(tensor.shape));
 }
 
-// Whether a backend may compute both at once and not round what passes between them: an attention,
-// or a product that is added to a residual or clamped. Results keep their bits only if no cut
-// divides these.
-bool IsInner(const Op& made_by, const Op& used_by) {
-  const bool ends_product =
-      std::holds_alternative<Sum>(used_by) || std::holds_alternative<Relu>(used_by);
-  return std::holds_alternative<Softmax>(made_by) || std::holds_alternative<Softmax>(used_by) ||
-         (std::holds_alternative<Dense>(made_by) && ends_product);
+template <typename... Ops>
+bool IsAnyOf(const Node& node) {
+  return (std::holds_alternative<Ops>(node.op) || ...);
+}
+
+// Whether a backend may compute both nodes at once if no other reads what passes between them:
+// parts of an attention, or a product that is added to a residual or clamped. `input`: the place of
+// that value among the inputs.
+bool MayRunAtOnce(const Graph& graph, int maker, int user, size_t input) {
+  const Node &made_by = graph.nodes[maker], &used_by = graph.nodes[user];
+  if (IsAnyOf<Dense>(made_by)) return IsAnyOf<Sum, Relu>(used_by) && AreNear(maker, user);
+  if (IsAnyOf<MatMul>(made_by)) return IsAnyOf<Softmax>(used_by) && input == 0;
+  return IsAnyOf<Softmax>(made_by) && IsAnyOf<MatMul>(used_by);
 }
 
 }  // namespace
@@ -32,16 +37,17 @@ CutPlaces::CutPlaces(const Graph& graph, size_t forward_nodes) {
   std::vector<int> value_of(graph.tensors.size(), -1);
   for (size_t node = 0; node < forward_nodes; ++node) {
     const Node& at = graph.nodes[node];
-    for (TensorId input : at.inputs) {
-      if (value_of[input] < 0) continue;
-      Value& value = values_[value_of[input]];
+    for (size_t i = 0; i < at.inputs.size(); ++i) {
+      if (value_of[at.inputs[i]] < 0) continue;
+      Value& value = values_[value_of[at.inputs[i]]];
       value.used = static_cast<int>(node);
-      value.inner = IsInner(graph.nodes[value.made].op, at.op);
+      if (IsAnyOf<Reshape>(at)) continue;
+      value.inner = ++value.users == 1 && MayRunAtOnce(graph, value.made, value.used, i);
     }
     for (TensorId output : at.outputs) {
       if (graph.tensors[output].external) continue;
       // A reshaped value shares the memory.
-      if (std::holds_alternative<Reshape>(at.op) && value_of[at.inputs[0]] >= 0) {
+      if (IsAnyOf<Reshape>(at) && value_of[at.inputs[0]] >= 0) {
         value_of[output] = value_of[at.inputs[0]];
         continue;
       }
@@ -106,7 +112,8 @@ void CutPlaces::MeasureSegments() {
 // In a segment the reverse pass needs the values that the cuts up to its end keep, and the inside
 // of the segment. Fewer kept bytes up to a place are better for all that follows, so dynamic
 // programming from the front finds the cheapest way to each place. Of equal ways it takes the one
-// with the latest cut, because less is computed again.
+// with the latest cuts, because less is computed again. The last cut is the earliest: what follows
+// it is not computed again.
 bool CutPlaces::Within(double bound, int segments, std::vector<int>* cuts) const {
   const size_t ends = places_.size();
   const size_t rounds = segments > 0 ? segments : 1;
@@ -122,7 +129,9 @@ bool CutPlaces::Within(double bound, int segments, std::vector<int>* cuts) const
       for (size_t begin = 0; begin <= end; ++begin) {
         const Cost& segment = cost(begin, end);
         const double all = before[begin] + segment.kept;
-        if (all + segment.inside > bound || all > kept[round][end + 1]) continue;
+        const double best = kept[round][end + 1];
+        if (all + segment.inside > bound || all > best || (all == best && end + 1 == ends))
+          continue;
         kept[round][end + 1] = all;
         from[round][end + 1] = begin;
       }

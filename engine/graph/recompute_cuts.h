@@ -8,6 +8,11 @@
 
 namespace psgd {
 
+// A backend may compute a dense layer's product and the sum or relu that reads it at once, and not
+// round what passes between them. So no cut divides nodes that are as near as this, and results
+// keep their bits; farther ones run apart.
+inline bool AreNear(int product, int reader) { return reader - product <= 8; }
+
 // The places where a differentiated graph can be cut. Values that cross a cut must be kept, so a
 // good place is crossed by few bytes, as between blocks of a residual network or a transformer.
 class CutPlaces {
@@ -39,7 +44,8 @@ class CutPlaces {
     int made = 0;        // the node that makes it
     int used = 0;        // the last forward node that uses it
     bool saved = false;  // the reverse pass reads it
-    bool inner = false;  // no cut may divide its maker from its last user
+    int users = 0;       // forward nodes, but for reshapes
+    bool inner = false;  // no cut may divide its maker from its user
   };
 
   std::vector<Value> values_;

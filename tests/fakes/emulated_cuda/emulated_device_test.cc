@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "common/plugin.h"
+#include "engine/graph/recompute.h"
 #include "engine/ops/rules.h"
 #include "engine/runtime/memory_report.h"
 #include "engine/runtime/plugin.h"
@@ -174,6 +175,34 @@ TEST_F(EmulatedDeviceTest, BiasesAndResidualsNeedNoFusedProduct) {
     EXPECT_EQ(settings_->fused_products > before_.fused_products, fuses);
   }
   EXPECT_THAT(gradients[1], ::testing::Pointwise(::testing::FloatNear(1e-6f), gradients[0]));
+}
+
+// No cut divides an attention, or a product from the sum that it is added to. Where cuDNN's
+// gradients are refused, as on 10.0, the first forward pass is not cuDNN's either.
+TEST_F(EmulatedDeviceTest, NetworksThatComputeAgainKeepTheirBits) {
+  options_.precision = Precision::kBf16;
+  for (const int capability : {90, 100}) {
+    settings_->capability = capability;
+    for (const auto& [name, problem] :
+         {std::pair("gpt", testing::MakeTokenProblem(12, 11, 2)),
+          std::pair("transformer", testing::MakePairProblem(6, 11, 2))}) {
+      std::vector<float> expected;
+      for (const int segments : {0, 3, 7, kRecomputeAuto}) {
+        ModelConfig model = testing::SequenceModel(name);
+        model.set_recompute(segments);
+        const auto network = testing::MakeNetwork(model, problem, options_);
+        ASSERT_NE(network, nullptr);
+        ASSERT_TRUE(network->TrainStep(problem.input(), problem.labels, 0, nullptr).ok());
+        std::vector<float> gradients;
+        for (int i = 0; i < network->spec().parameters_size(); ++i) {
+          const auto gradient = network->gradient(i);
+          gradients.insert(gradients.end(), gradient.begin(), gradient.end());
+        }
+        if (segments == 0) expected = gradients;
+        EXPECT_EQ(gradients, expected) << name << " on " << capability << " in " << segments;
+      }
+    }
+  }
 }
 
 // Each call makes its device the thread's, or CUDA would refuse its kernels and events.

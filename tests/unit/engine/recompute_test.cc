@@ -121,6 +121,15 @@ TEST(RecomputeTest, DeepNetworksTakeAFractionOfTheMemory) {
   EXPECT_LT(6 * step(ZooModel("resnet110"), image, kRecomputeAuto),
             step(ZooModel("resnet110"), image, 0));
   EXPECT_LT(4 * step(gpt, text, kRecomputeAuto), step(gpt, text, 0));
+  // Lengths are read by all layers.
+  ModelConfig encoder = testing::SequenceModel("transformer_encoder");
+  encoder.set_layers(12);
+  const SampleShape texts = testing::MakeTextProblem(64).shape;
+  EXPECT_LT(4 * step(encoder, texts, kRecomputeAuto), step(encoder, texts, 0));
+  ModelConfig transformer = testing::SequenceModel("transformer");
+  transformer.set_layers(12);
+  const SampleShape pairs = testing::MakePairProblem(32).shape;
+  EXPECT_LT(4 * step(transformer, pairs, kRecomputeAuto), step(transformer, pairs, 0));
   // Few segments also save some memory.
   EXPECT_LT(step(gpt, text, 2), step(gpt, text, 0));
   EXPECT_LT(step(gpt, text, kRecomputeAuto), step(gpt, text, 2));
