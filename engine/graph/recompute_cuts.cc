@@ -42,18 +42,27 @@ CutPlaces::CutPlaces(const Graph& graph, size_t forward_nodes) {
       Value& value = values_[value_of[at.inputs[i]]];
       value.used = static_cast<int>(node);
       if (IsAnyOf<Reshape>(at)) continue;
-      value.inner = ++value.users == 1 && MayRunAtOnce(graph, value.made, value.used, i);
+      const bool together = value.ends_attention || MayRunAtOnce(graph, value.made, value.used, i);
+      value.inner = ++value.users == 1 && together;
     }
+    const int first = at.inputs.empty() ? -1 : value_of[at.inputs[0]];
+    const bool ends_attention =
+        first >= 0 &&
+        ((IsAnyOf<MatMul>(at) && IsAnyOf<Softmax>(graph.nodes[values_[first].made])) ||
+         (IsAnyOf<Transpose>(at) && values_[first].ends_attention));
     for (TensorId output : at.outputs) {
       if (graph.tensors[output].external) continue;
       // A reshaped value shares the memory.
-      if (IsAnyOf<Reshape>(at) && value_of[at.inputs[0]] >= 0) {
-        value_of[output] = value_of[at.inputs[0]];
+      if (IsAnyOf<Reshape>(at) && first >= 0) {
+        value_of[output] = first;
         continue;
       }
       value_of[output] = static_cast<int>(values_.size());
       const int made = static_cast<int>(node);
-      values_.push_back({.bytes = BytesOf(graph.tensors[output]), .made = made, .used = made});
+      values_.push_back({.bytes = BytesOf(graph.tensors[output]),
+                         .made = made,
+                         .used = made,
+                         .ends_attention = ends_attention});
     }
   }
   for (size_t node = forward_nodes; node < graph.nodes.size(); ++node) {

@@ -45,6 +45,9 @@ class CutPlaces {
     int used = 0;        // the last forward node that uses it
     bool saved = false;  // the reverse pass reads it
     int users = 0;       // forward nodes, but for reshapes
+    // An attention's result, perhaps transposed. If a cut behind it kept it, the attention that is
+    // computed again would lack it, and be no attention.
+    bool ends_attention = false;
     bool inner = false;  // no cut may divide its maker from its user
   };
 

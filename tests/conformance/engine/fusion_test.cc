@@ -274,8 +274,11 @@ TEST(Fusion, ProductsAreClamped_cudnn) {
   Kernels kernels = KernelsOf(ZooModel("mlp"), problem, Precision::kFp32);
   EXPECT_EQ(kernels.ops["Dense+Relu"], 1);
   EXPECT_EQ(kernels.ops["Relu"], 0);
-  ExpectLessMemory(BuildTrainingGraph(ZooModel("mlp"), problem.shape, problem.batch)->graph,
-                   Precision::kFp32, 1, [](const std::string& tensor) { return tensor == "fc1"; });
+  const auto train = BuildTrainingGraph(ZooModel("mlp"), problem.shape, problem.batch);
+  ASSERT_TRUE(train.ok()) << train.status();
+  // The most memory is alive elsewhere.
+  ExpectLessMemory(train->graph, Precision::kFp32, 1.01,
+                   [](const std::string& tensor) { return tensor == "fc1"; });
 }
 
 // In one kernel attention has other roundings than in several, and needs no memory for its inner
