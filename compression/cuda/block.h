@@ -1,12 +1,15 @@
 // The parts of kernels. A body is a functor that one block of threads runs in phases. On a device
 // the threads run a phase together and meet at its end. On a host, where tests run the same bodies,
 // one loop runs the threads in turn. So a body keeps state from phase to phase only in Shared, and
-// must not depend on the order of the threads in a phase. No Abseil: nvcc reads this.
+// must not depend on the order of the threads in a phase. The next phase must not store what code
+// between two phases reads: a thread may read late, when another is in that phase already. No
+// Abseil: nvcc reads this.
 #pragma once
 
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 
 #include "common/host_device.h"
 
@@ -150,6 +153,8 @@ PS_HD inline uint32_t AwaitNumber(const uint32_t* at) {
   } while (number == 0);
   return number;
 #else
+  // Blocks run one after the other: a block that has not started will not store the number.
+  if (*at == 0) std::abort();
   return *at;
 #endif
 }

@@ -102,14 +102,14 @@ struct ListChunksBody {
                      Shared& shared) const {
     const uint32_t first = c * options.chunk, left = count - first;
     const uint32_t end = left < options.chunk ? count : first + options.chunk;
+    const uint32_t keep = KeptOfChunk(options.keep, options.chunk, end - first);
     block.Once([&] {
       shared.least[c] = 0;
       shared.last_tie[c] = kEveryTie;
-      shared.ties = KeptOfChunk(options.keep, options.chunk, end - first);
     });
     for (uint32_t d = 0; d < kDigits; ++d) {
       const uint32_t shift = DigitAt(d).shift, above = shift + DigitAt(d).width;
-      const uint32_t bins = 1u << DigitAt(d).width, wanted = shared.ties;
+      const uint32_t bins = 1u << DigitAt(d).width, wanted = d == 0 ? keep : shared.ties;
       block.ForEach(bins, [&](size_t b) { shared.bins[b] = 0; });
       block.ForEach(end - first, [&](size_t i) {
         const uint32_t bits = BitsAt(begin, first + static_cast<uint32_t>(i), shared);
