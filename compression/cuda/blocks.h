@@ -104,7 +104,7 @@ class CoderOf<BlocksTwin, Queue> final : public Coder<Queue> {
     const GapsOf gaps = NewGaps(queue, ChooseAmong(queue, candidates, keep_, keep_));
     queue.Launch(EntryBlocks(ValuesRoom()),
                  BlocksBody{input.source, gaps, elements_, block_, output});
-    LaunchCodes(queue, gaps, keep_, output.payload);
+    LaunchCodes(queue, gaps, output.payload);
   }
 
  private:

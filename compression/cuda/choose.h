@@ -11,6 +11,7 @@ namespace psgd::cuda {
 struct Entries {
   const uint32_t* indices = nullptr;  // ascending
   const uint32_t* found = nullptr;    // how many there are
+  uint32_t room = 0;                  // how many there may be
 
   PS_HD uint32_t count() const { return *found; }
 };
@@ -31,10 +32,11 @@ Chosen* NewChosen(Queue& queue) {
 // Makes the numbers and chooses those that reach `least`.
 template <typename Queue, typename Maker>
 Entries ChooseReaching(Queue& queue, const Maker& maker, uint32_t elements, uint32_t least) {
-  Chosen* const chosen = NewChosen(queue);
+  uint32_t* const found = queue.template Scratch<uint32_t>(1);
+  queue.Zero(found, 1);
   uint32_t* const indices = queue.template Scratch<uint32_t>(elements);
-  ListNumbers(queue, elements, MakeReaching<Maker>{maker, elements, least, indices, chosen});
-  return {indices, &chosen->count};
+  ListNumbers(queue, elements, MakeReaching<Maker>{maker, elements, least, indices, found});
+  return {indices, found, elements};
 }
 
 // Chooses the `keep` largest candidates, or what a sample has settled: at most `most`. REQUIRES:
@@ -49,17 +51,16 @@ Entries ChooseAmong(Queue& queue, const Candidates<Maker>& candidates, uint32_t 
                CutBody<Maker>{candidates, keep, state});
   uint32_t* const indices = queue.template Scratch<uint32_t>(most);
   ListNumbers(queue, candidates.elements, PickChosen<Maker>{candidates, indices});
-  return {indices, &candidates.chosen->count};
+  return {indices, &candidates.chosen->count, most};
 }
 
-// Whether a list of candidates pays: it is far shorter than all numbers.
-inline bool WorthListing(uint32_t keep, uint32_t elements) {
-  return elements >= 16384 && keep <= elements / 3;
-}
+// Whether a list of candidates pays: a good guess lists little more than `keep`. A small slice
+// needs no list, but with one it shares the launches of large slices.
+inline bool WorthListing(uint32_t keep, uint32_t elements) { return keep <= elements / 3; }
 
-// Makes the numbers and chooses the `keep` largest; `sampled`: as Selection::kSampled. Takes the
-// more memory the more it keeps, up to a third of the elements: dgc keeps most in its first step.
-// REQUIRES: keep <= elements; keep > 0 or there are no elements.
+// Makes the numbers and chooses the `keep` largest; `sampled`: as Selection::kSampled. dgc's first
+// step keeps at least a quarter, and takes the most memory. REQUIRES: keep <= elements; keep > 0 or
+// there are no elements.
 template <typename Queue, typename Maker>
 Entries ChooseLargest(Queue& queue, const Maker& maker, uint32_t elements, uint32_t keep,
                       bool sampled) {

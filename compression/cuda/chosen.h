@@ -1,12 +1,13 @@
 // Chooses the elements of a slice to send, on a device, as compression/sparse/select_largest.h
 // does: by their magnitudes' bits, the lower index first among equals. A Maker makes the numbers to
 // choose from:
-//   In(), Keep(i, values, count)  make numbers i, i + 1, ...: from those of the source In(), and
-//                                 stores them
-//   Corrected(i)   the value that they give number i
-//   Made(i)        number i, once made
-//   Out()          a source of these
-//   Leave(i, left) keeps `left`, what is not sent of a chosen number i
+//   Corrected(i)                  number i, before it is made: for the sample
+//   In(), Keep(i, values, count)  make numbers i, i + 1, ... from those of the source In(), and
+//                                 store them: for the passes that make numbers
+//   Made(i)                       number i, once made: for the list of candidates, and to send it
+//   Out()                         a source of these: for the passes that choose
+//   Leave(i, left)                keeps `left`, what is not sent of a chosen number i: to send it
+// A Maker whose numbers are made already has only Out().
 // If a sample guesses which magnitude the chosen numbers reach, the pass that makes the numbers
 // lists those that reach it, the candidates, and later passes read these alone. If the sample
 // guesses badly, or takes no part, all numbers are candidates.
@@ -31,13 +32,13 @@ inline constexpr uint32_t kEveryTie = 0xFFFFFFFFu;
 
 // Lives in device memory, all 0 at first. Each launch reads what those before it wrote.
 struct Chosen {
-  uint32_t sampled;  // blocks that have ended the sample
-  uint32_t guess;    // magnitude bits, guessed from the sample
-  uint32_t listed;   // candidates in their list; 0: all numbers are candidates
-  uint32_t settled;  // not 0: least and ties are known
-  uint32_t least;    // bits of the least chosen magnitude
-  uint32_t ties;     // how many that equal it are chosen
-  uint32_t count;    // elements chosen
+  uint32_t sample_ended;  // blocks that have sampled their part
+  uint32_t guess;         // magnitude bits, guessed from the sample
+  uint32_t listed;        // candidates in their list; 0: all numbers are candidates
+  uint32_t settled;       // not 0: least and ties are known
+  uint32_t least;         // bits of the least chosen magnitude
+  uint32_t ties;          // how many that equal it are chosen
+  uint32_t count;         // elements chosen
 };
 
 // Finds the bin in which the count from the top reaches `wanted`. One thread calls use(bin,
@@ -57,8 +58,7 @@ PS_HD void FindBin(const Block& block, const uint32_t* bins, uint32_t count, uin
   block.Each([&](uint32_t thread) {
     const uint32_t before = scan.value[thread];
     const bool last = thread == kThreads - 1;
-    const uint32_t end = last ? scan.total() : scan.value[thread + 1];
-    if ((thread > 0 && before >= wanted) || (!last && end < wanted)) return;
+    if ((thread > 0 && before >= wanted) || (!last && scan.Through(thread) < wanted)) return;
     uint32_t left = wanted - before, bin = count - thread * each - 1;
     while (bin > count - (thread + 1) * each && bins[bin] < left) left -= bins[bin--];
     use(bin, left, bins[bin]);
@@ -82,7 +82,7 @@ struct SampleBody {
       const float value = maker.Corrected(plan.Begin(i / kSampleRun) + i % kSampleRun);
       AtomicAdd(&bins[MagnitudeBits(value) >> kSampleShift], 1);
     });
-    if (!EndsLast(block, block.count(), &chosen->sampled, &shared.ended)) return;
+    if (!EndsLast(block, block.count(), &chosen->sample_ended, &shared.ended)) return;
     FindBin(block, bins, kSampleBins, static_cast<uint32_t>(plan.wanted), shared.scan,
             [&](uint32_t bin, uint32_t, uint32_t) {
               const uint32_t guess = bin << kSampleShift;
@@ -114,14 +114,14 @@ struct MakeReaching {
   Maker maker;
   uint32_t elements, least;
   uint32_t* indices;
-  Chosen* chosen;
+  uint32_t* found;  // how many there are
 
   PS_HD uint32_t Count() const { return elements; }
   PS_HD Source In() const { return maker.In(); }
   PS_HD uint32_t Ties() const { return 0; }
   PS_HD MakeAndFlag<Maker> Begin() const { return {maker, least}; }
   PS_HD void Put(uint32_t at, uint32_t i) const { indices[at] = i; }
-  PS_HD void End(uint32_t count) const { chosen->count = count; }
+  PS_HD void End(uint32_t count) const { *found = count; }
 };
 
 // Those numbers that may still be chosen, ascending.
@@ -130,7 +130,8 @@ struct Candidates {
   Maker maker;
   uint32_t elements;
   Chosen* chosen;
-  uint32_t* indices;  // the list; null: all numbers are candidates
+  // The list, if chosen->listed says that there is one.
+  uint32_t* indices;
   float* values;
 
   PS_HD bool Listed() const { return chosen->listed != 0; }
@@ -279,7 +280,7 @@ struct CutBody {
 template <typename Maker>
 struct PickChosen {
   Candidates<Maker> candidates;
-  uint32_t* chosen;  // indices
+  uint32_t* indices;  // of the chosen
 
   PS_HD uint32_t Count() const { return candidates.Count(); }
   PS_HD Source In() const { return candidates.Values(); }
@@ -295,7 +296,7 @@ struct PickChosen {
       return flags;
     };
   }
-  PS_HD void Put(uint32_t at, uint32_t i) const { chosen[at] = candidates.IndexOf(i); }
+  PS_HD void Put(uint32_t at, uint32_t i) const { indices[at] = candidates.IndexOf(i); }
   PS_HD void End(uint32_t count) const { candidates.chosen->count = count; }
 };
 

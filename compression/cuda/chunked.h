@@ -13,15 +13,15 @@ namespace psgd::cuda {
 // Makes the elements of neighboring chunks and lists those to send. See ScanState.
 struct ListChunksBody {
   static constexpr uint32_t kKept = 4096;  // elements that stay in shared memory
-  static constexpr uint32_t kMostChunks = 64;
+  // With more, a slice of small chunks has few blocks, which work long. With fewer, each block adds
+  // up the numbers of many others.
+  static constexpr uint32_t kMostChunks = 8;
   static constexpr uint32_t kBins = 2048;
-  static_assert(kBins >= kMostBins && kBins * 32 >= kMostChunk &&
-                kMostChunks >= kKept / kLeastChunk);
+  static_assert(kBins >= kMostBins && kBins * 32 >= kMostChunk);
   struct Shared {
     alignas(sizeof(Four)) float value[kKept];
     uint32_t bins[kBins];  // then the bits of the elements to send
     BlockScan scan;
-    BlockReach reach;
     uint32_t stretch, before;
     uint32_t least[kMostChunks];     // bits of the least magnitude to send of each chunk
     uint32_t last_tie[kMostChunks];  // the last element to send of those that equal it
@@ -37,7 +37,8 @@ struct ListChunksBody {
 
   // As many chunks as stay in shared memory, at least one.
   PS_HD static uint32_t ChunksOfStretch(uint32_t chunk) {
-    return chunk < kKept ? kKept / chunk : 1;
+    const uint32_t fit = chunk < kKept ? kKept / chunk : 1;
+    return fit < kMostChunks ? fit : kMostChunks;
   }
 
   PS_HD void operator()(const Block& block, Shared& shared) const {
@@ -72,8 +73,7 @@ struct ListChunksBody {
     });
     shared.scan.Exclusive(block);
     block.Once([&] { state->Tell(shared.stretch, shared.scan.total()); });
-    state->ForSumsBefore(block, shared.stretch,
-                         [&](uint32_t sent) { AtomicAdd(&shared.before, sent); });
+    state->AddSumsBefore(block, shared.stretch, &shared.before);
     block.Each([&](uint32_t thread) {
       uint32_t at = shared.before + shared.scan.value[thread];
       for (uint32_t w = thread * each; w < (thread + 1) * each && w < words; ++w) {
@@ -130,16 +130,19 @@ struct ListChunksBody {
   PS_HD void FindLastTie(const Block& block, size_t begin, uint32_t first, uint32_t end, uint32_t c,
                          Shared& shared) const {
     const uint32_t each = (end - first + kThreads - 1) / kThreads, least = shared.least[c];
-    shared.reach.Find(block, kThreads, shared.ties, [&](uint32_t part) {
+    block.Each([&](uint32_t thread) {
+      const uint32_t from = first + thread * each;
       uint32_t ties = 0;
-      for (uint32_t i = first + part * each; i < first + (part + 1) * each && i < end; ++i) {
+      for (uint32_t i = from; i < from + each && i < end; ++i) {
         ties += BitsAt(begin, i, shared) == least;
       }
-      return ties;
+      shared.scan.value[thread] = ties;
     });
-    block.Once([&] {
-      uint32_t left = shared.reach.left;
-      uint32_t i = first + shared.reach.found * each;
+    shared.scan.Exclusive(block);
+    block.Each([&](uint32_t thread) {
+      const uint32_t before = shared.scan.value[thread], wanted = shared.ties;
+      if (before >= wanted || shared.scan.Through(thread) < wanted) return;
+      uint32_t left = wanted - before, i = first + thread * each;
       while (BitsAt(begin, i, shared) != least || --left > 0) ++i;
       shared.last_tie[c] = i;
     });
@@ -328,13 +331,13 @@ class CoderOf<ChunkedTwin, Queue> final : public Coder<Queue> {
     const uint32_t stretches = (chunks_ + of_stretch - 1) / of_stretch;
     queue.Launch(stretches, ListChunksBody{source, elements_, options_, NewScan(queue, stretches),
                                            indices, found});
-    const GapsOf gaps = NewGaps(queue, {indices, found});
+    const GapsOf gaps = NewGaps(queue, {indices, found, room_});
     uint32_t* ranges = reinterpret_cast<uint32_t*>(output.payload + kChunkedHeaderBytes);
     queue.Launch(
         (chunks_ + kTeams - 1) / kTeams,
         FitLevelsBody{source, gaps.entries, options_.chunk, chunks_, options_.bits, ranges});
     queue.Launch(EntryBlocks(room_), LevelCodesBody{source, gaps, chunks_, options_, output});
-    LaunchCodes(queue, gaps, room_, output.payload);
+    LaunchCodes(queue, gaps, output.payload);
   }
 
  private:

@@ -71,8 +71,7 @@ class CoderOf<DgcTwin, Queue> final : public Coder<Queue> {
     const VelocityMaker maker = {input.source, options_.momentum, Scale(queue, input.source),
                                  input.state, keep < elements_};
     const Entries entries = ChooseLargest(queue, maker, elements_, keep, true);
-    WriteEntries(queue, maker, entries, MostChosen(keep, true, elements_), elements_,
-                 ValueCoding::kFloat, -1, output);
+    WriteEntries(queue, maker, entries, elements_, ValueCoding::kFloat, -1, output);
   }
 
  private:

@@ -11,7 +11,7 @@ struct StoreSum {
 };
 
 template <typename Queue>
-void SquaredNorm(Queue& queue, const float* values, uint32_t count, double* to) {
+void StoreSquaredNorm(Queue& queue, const float* values, uint32_t count, double* to) {
   Source source;
   source.gradient = values;
   SumSquares(queue, source, count, nullptr, nullptr, StoreSum{to});

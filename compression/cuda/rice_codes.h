@@ -17,7 +17,7 @@ inline constexpr uint32_t kRiceTries = 3;
 // Lives in device memory, all 0 at first.
 struct RicePlan {
   uint32_t zeros[kRiceTries];  // in all codes, with each of the low_bits tried
-  uint32_t measured;           // blocks that have ended
+  uint32_t gaps_ended;         // blocks that have measured their gaps
   uint32_t low_bits;
   uint32_t coded;     // 0: no indices are sent
   uint32_t codes_at;  // byte offset in the payload
@@ -61,7 +61,7 @@ struct GapsOf {
     const size_t begin = (codes_at + 3) / 4, end = (codes_at + (MostBits(count) + 7) / 8 + 3) / 4;
     uint32_t* const words = reinterpret_cast<uint32_t*>(payload);
     block.ForAll(end - begin, [&](size_t w) { words[begin + w] = 0; });
-    return EndsLast(block, block.count(), &plan->measured, &shared.ended);
+    return EndsLast(block, block.count(), &plan->gaps_ended, &shared.ended);
   }
 
   // Takes the low_bits that need the least room. Returns the number of the payload's bytes.
@@ -85,7 +85,7 @@ struct GapsOf {
   PS_HD RiceCandidates CandidatesOf(uint32_t count) const {
     return count == 0 ? RiceCandidates() : CandidatesFor(entries.indices[count - 1], count);
   }
-  // No plan takes more bits: with the best of the low_bits if the gaps were one.
+  // An upper bound of a plan's bits: shifted gaps add up to no more than their shifted sum.
   PS_HD uint64_t MostBits(uint32_t count) const {
     if (count == 0) return 0;
     const RiceCandidates candidates = CandidatesOf(count);
@@ -106,7 +106,8 @@ GapsOf NewGaps(Queue& queue, const Entries& entries) {
   return {entries, plan};
 }
 
-// Blocks of a launch that measures `room` gaps at most; each adds to the common sums.
+// Blocks of a launch that measures the gaps of entries and writes up to `room` values; each adds to
+// the common sums.
 inline uint32_t EntryBlocks(size_t room) {
   constexpr uint32_t kMost = 256;
   return std::clamp(BlocksFor(room), 1u, kMost);
@@ -145,9 +146,7 @@ struct CodesBody {
     });
     shared.scan.Exclusive(block);
     block.Once([&] { state->Tell(chunk, shared.scan.total()); });
-    state->ForSumsBefore(block, chunk, [&](uint32_t zeros) {
-      if (zeros != 0) AtomicAdd(&shared.before, zeros);
-    });
+    state->AddSumsBefore(block, chunk, &shared.before);
     block.Each([&](uint32_t thread) {
       uint64_t zeros = uint64_t{shared.before} + shared.scan.value[thread];
       Words written(words);
@@ -205,10 +204,10 @@ inline size_t RiceBound(uint32_t room, uint32_t places) {
   return static_cast<size_t>(std::min(each * room, 2.0 * places) / 8) + 1;
 }
 
-// Writes the codes of up to `room` entries, once the plan says where they go.
+// Writes the codes, once the plan says where they go.
 template <typename Queue>
-void LaunchCodes(Queue& queue, const GapsOf& gaps, uint32_t room, std::byte* payload) {
-  const uint32_t chunks = ScanChunksOf(room);
+void LaunchCodes(Queue& queue, const GapsOf& gaps, std::byte* payload) {
+  const uint32_t chunks = ScanChunksOf(gaps.entries.room);
   queue.Launch(chunks, CodesBody{gaps.entries, gaps.plan, NewScan(queue, chunks),
                                  reinterpret_cast<uint32_t*>(payload)});
 }

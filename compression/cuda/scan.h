@@ -41,47 +41,15 @@ class BlockScan {
   }
   // The sum of all values. REQUIRES: Exclusive was called.
   PS_HD uint32_t total() const { return total_; }
+  // The sum of the values up to that of the thread. REQUIRES: Exclusive was called.
+  PS_HD uint32_t Through(uint32_t thread) const {
+    return thread + 1 < kThreads ? value[thread + 1] : total_;
+  }
 
  private:
   static constexpr uint32_t kGroup = 16, kGroups = kThreads / kGroup;
   uint32_t group_[kGroups];
   uint32_t total_;
-};
-
-// Finds where a running sum reaches a number.
-class BlockReach {
- public:
-  uint32_t found;  // index of the term that reaches it
-  uint32_t left;   // what the terms before that one leave of the number
-
-  // REQUIRES: of(0) + ... + of(count - 1) >= wanted > 0.
-  template <typename Of>
-  PS_HD void Find(const Block& block, uint32_t count, uint32_t wanted, Of of) {
-    block.Once([&] {
-      found = count;
-      left = wanted;
-    });
-    for (uint32_t first = 0; first < count && found == count; first += kThreads) {
-      block.Each([&](uint32_t thread) {
-        scan_.value[thread] = first + thread < count ? of(first + thread) : 0;
-      });
-      const uint32_t wanted_here = left;
-      scan_.Exclusive(block);
-      block.Each([&](uint32_t thread) {
-        const uint32_t before = scan_.value[thread];
-        const uint32_t end = thread + 1 < kThreads ? scan_.value[thread + 1] : scan_.total();
-        if (before >= wanted_here || end < wanted_here) return;
-        found = first + thread;
-        left = wanted_here - before;
-      });
-      block.Once([&] {
-        if (found == count) left -= scan_.total();
-      });
-    }
-  }
-
- private:
-  BlockScan scan_;
 };
 
 // What the blocks of a running sum tell each other. All 0 at first. Blocks take the chunks in the
@@ -94,11 +62,17 @@ struct ScanState {
   PS_HD uint32_t Take() { return AtomicAdd(&started, 1); }
   // Tells the sum of a chunk. One thread calls it.
   PS_HD void Tell(uint32_t chunk, uint32_t sum) { PublishNumber(&sums[chunk], sum + 1); }
-  // A phase: add(sum) for each chunk before this one.
+  // add(sum) for each chunk before this one, dealt to the block's threads.
   template <typename Add>
-  PS_HD void ForSumsBefore(const Block& block, uint32_t chunk, Add add) const {
+  PS_HD void ForSumsBefore(uint32_t chunk, uint32_t thread, Add add) const {
+    for (uint32_t c = thread; c < chunk; c += kThreads) add(AwaitNumber(&sums[c]) - 1);
+  }
+  // A phase: adds the sums of the chunks before this one to *before, in shared memory.
+  PS_HD void AddSumsBefore(const Block& block, uint32_t chunk, uint32_t* before) const {
     block.Each([&](uint32_t thread) {
-      for (uint32_t c = thread; c < chunk; c += kThreads) add(AwaitNumber(&sums[c]) - 1);
+      uint32_t own = 0;
+      ForSumsBefore(chunk, thread, [&](uint32_t sum) { own += sum; });
+      if (own != 0) AtomicAdd(before, own);
     });
   }
 };
@@ -163,19 +137,23 @@ struct ListBody {
     // Both counts in one number: a chunk has at most 4096 of each.
     block.Each([&](uint32_t thread) {
       shared.scan.value[thread] =
-          CountBits(Half(shared.sure, thread)) | CountBits(Half(shared.tied, thread)) << 16;
+          CountBits(FlagsOf(shared.sure, thread)) | CountBits(FlagsOf(shared.tied, thread)) << 16;
     });
     shared.scan.Exclusive(block);
     block.Once([&] { state->Tell(chunk, shared.scan.total()); });
-    state->ForSumsBefore(block, chunk, [&](uint32_t sums) {
-      if (sums == 0) return;
-      AtomicAdd(&shared.sure_before, sums & 0xFFFF);
-      AtomicAdd(&shared.ties_before, sums >> 16);
+    block.Each([&](uint32_t thread) {
+      uint32_t sure = 0, ties = 0;
+      state->ForSumsBefore(chunk, thread, [&](uint32_t sums) {
+        sure += sums & 0xFFFF;
+        ties += sums >> 16;
+      });
+      if (sure != 0) AtomicAdd(&shared.sure_before, sure);
+      if (ties != 0) AtomicAdd(&shared.ties_before, ties);
     });
     const uint32_t most = of.Ties();
     block.Each([&](uint32_t thread) {
       const uint32_t sums = shared.scan.value[thread];
-      List(begin + thread * kEach, Half(shared.sure, thread), Half(shared.tied, thread),
+      List(begin + thread * kEach, FlagsOf(shared.sure, thread), FlagsOf(shared.tied, thread),
            shared.sure_before + (sums & 0xFFFF), shared.ties_before + (sums >> 16), most);
       if (thread > 0 || count - begin > kScanChunk) return;
       const uint32_t all = shared.scan.total(), ties = shared.ties_before + (all >> 16);
@@ -185,7 +163,7 @@ struct ListBody {
 
  private:
   // The flags of a thread's neighbors.
-  PS_HD static uint32_t Half(const uint32_t* words, uint32_t thread) {
+  PS_HD static uint32_t FlagsOf(const uint32_t* words, uint32_t thread) {
     return words[thread / 2] >> (thread % 2 * 16) & 0xFFFF;
   }
 

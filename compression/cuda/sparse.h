@@ -115,22 +115,21 @@ inline size_t SparseBound(uint32_t room, uint32_t elements, ValueCoding coding) 
   return kSparseHeaderBytes + SparseValueBytes(coding, room) + RiceBound(room, elements);
 }
 
-// Does the same as WriteSparse on the host, for up to `room` entries; `magnitude` is as there.
+// Does the same as WriteSparse on the host; `magnitude` is as there.
 template <typename Queue, typename Maker>
-void WriteEntries(Queue& queue, const Maker& maker, const Entries& entries, uint32_t room,
-                  uint32_t elements, ValueCoding coding, float magnitude,
-                  const CoderOutput& output) {
+void WriteEntries(Queue& queue, const Maker& maker, const Entries& entries, uint32_t elements,
+                  ValueCoding coding, float magnitude, const CoderOutput& output) {
   if (coding == ValueCoding::kSign && magnitude < 0) {
     float* const at = reinterpret_cast<float*>(output.payload + kSparseHeaderBytes);
-    const uint32_t stretches = StretchesOf(room);
+    const uint32_t stretches = StretchesOf(entries.room);
     queue.Launch(stretches,
                  MagnitudesOfEntriesBody<Maker>{
                      maker, entries, NewSums(queue, stretches, UseAsMean{entries.found, at})});
   }
   const GapsOf gaps = NewGaps(queue, entries);
-  queue.Launch(EntryBlocks(room),
+  queue.Launch(EntryBlocks(entries.room),
                EntriesBody<Maker>{maker, gaps, elements, coding, magnitude, output});
-  LaunchCodes(queue, gaps, room, output.payload);
+  LaunchCodes(queue, gaps, output.payload);
 }
 
 }  // namespace psgd::cuda

@@ -32,17 +32,17 @@ class CoderOf<TopkTwin, Queue> final : public Coder<Queue> {
         keep_(static_cast<uint32_t>(
             WorthSending(CountAt(options.density, elements), elements, options.values))) {}
 
-  size_t Bound(uint64_t) const override { return SparseBound(Room(), elements_, options_.values); }
+  size_t Bound(uint64_t) const override {
+    return SparseBound(MostChosen(keep_, options_.sampled, elements_), elements_, options_.values);
+  }
   bool varies() const override { return true; }
   void Encode(Queue& queue, const CoderInput& input, const CoderOutput& output) override {
     const CorrectedMaker maker = {input.source};
     const Entries entries = ChooseLargest(queue, maker, elements_, keep_, options_.sampled);
-    WriteEntries(queue, maker, entries, Room(), elements_, options_.values, -1, output);
+    WriteEntries(queue, maker, entries, elements_, options_.values, -1, output);
   }
 
  private:
-  uint32_t Room() const { return MostChosen(keep_, options_.sampled, elements_); }
-
   const TopkTwin options_;
   const uint32_t elements_;
   const uint32_t keep_;
@@ -60,7 +60,7 @@ class CoderOf<ThresholdTwin, Queue> final : public Coder<Queue> {
   void Encode(Queue& queue, const CoderInput& input, const CoderOutput& output) override {
     const CorrectedMaker maker = {input.source};
     const Entries entries = ChooseReaching(queue, maker, elements_, MagnitudeBits(tau_));
-    WriteEntries(queue, maker, entries, elements_, elements_, ValueCoding::kSign, tau_, output);
+    WriteEntries(queue, maker, entries, elements_, ValueCoding::kSign, tau_, output);
   }
 
  private:

@@ -123,7 +123,7 @@ class TwinEncoder final : public DeviceEncoder {
   absl::StatusOr<double> SquaredNorm() override {
     if (residual() == nullptr) return 0;
     PSGD_RETURN_IF_ERROR(group_->Run(
-        [&](auto& queue) { cuda::SquaredNorm(queue, residual(), options_.elements, Sum()); }));
+        [&](auto& queue) { StoreSquaredNorm(queue, residual(), options_.elements, Sum()); }));
     double sum = 0;
     PSGD_RETURN_IF_ERROR(device_->Read(&sum, Sum(), sizeof sum));
     return sum;
@@ -164,8 +164,7 @@ class TwinEncoder final : public DeviceEncoder {
       PSGD_RETURN_IF_ERROR(
           fit([&](auto& queue) { coder_->Encode(queue, InputOf(input), Output()); }));
     }
-    return fit(
-        [&](auto& queue) { cuda::SquaredNorm(queue, residual(), options_.elements, Sum()); });
+    return fit([&](auto& queue) { StoreSquaredNorm(queue, residual(), options_.elements, Sum()); });
   }
 
   CoderInput InputOf(const DeviceEncodeInput& input) const {

@@ -44,7 +44,7 @@ struct SamplePlan {
   }
 };
 
-// REQUIRES: at least kSampleRun elements.
+// Fewer than kSampleRun elements have no runs. REQUIRES: elements > 0.
 inline SamplePlan PlanSample(size_t elements, size_t keep, bool enough) {
   constexpr size_t kLongest = 1024, kLeastRuns = 256;
   SamplePlan plan;

@@ -14,9 +14,9 @@
 namespace psgd::codec_test {
 namespace {
 
-// Launches for two slices, with the one that sets memory to 0.
+// Launches for slices of that many elements, with the one that sets memory to 0.
 template <typename Twin>
-int LaunchesOf(const Twin& twin) {
+int LaunchesOf(const Twin& twin, const std::vector<uint32_t>& sizes = {40000, 41000}) {
   int launches = 0;
   HostRunner runner(/*backwards=*/false, [&](std::function<void()> launch) {
     ++launches;
@@ -28,11 +28,11 @@ int LaunchesOf(const Twin& twin) {
     std::vector<uint64_t> payload;  // behind its length
     bool varies = false;
   };
-  std::vector<Slice> slices(2);
+  std::vector<Slice> slices(sizes.size());
   for (size_t s = 0; s < slices.size(); ++s) {
     Slice& slice = slices[s];
     RandomStream stream(MakeKey(s, RandomPurpose::kSynthetic), 1);
-    const auto elements = static_cast<uint32_t>(40000 + 1000 * s);
+    const uint32_t elements = sizes[s];
     slice.gradient.resize(elements);
     for (float& value : slice.gradient) value = stream.NextUnit() - 0.5f;
     slice.residual.resize(elements);
@@ -69,6 +69,18 @@ TEST(DeviceLaunches, AreFew) {
   EXPECT_EQ(LaunchesOf(BlocksTwin{.density = 0.01, .block = 64}), 6);
   // Zero, cut and list, levels, their codes and plan, codes of indices.
   EXPECT_EQ(LaunchesOf(ChunkedTwin{.chunk = 4096, .keep = 64, .bits = 4}), 5);
+}
+
+TEST(DeviceLaunches, AreSharedByLargeAndSmallSlices) {
+  const std::vector<uint32_t> sizes = {40000, 1000, 10};
+  EXPECT_EQ(LaunchesOf(TopkTwin{.density = 0.01}, sizes), 7);
+  EXPECT_EQ(LaunchesOf(TopkTwin{.density = 0.01, .sampled = true}, sizes), 7);
+  EXPECT_EQ(LaunchesOf(DgcTwin{.density = 0.01, .momentum = 0.5f}, sizes), 7);
+  EXPECT_EQ(LaunchesOf(BlocksTwin{.density = 0.01, .block = 64}, sizes), 6);
+  EXPECT_EQ(LaunchesOf(ChunkedTwin{.chunk = 4096, .keep = 64, .bits = 4}, sizes), 5);
+  // A slice that keeps more than a third lists no candidates: it shares the launch that sets memory
+  // to 0, no other.
+  EXPECT_EQ(LaunchesOf(TopkTwin{.density = 0.01}, {40000, 2}), 7 + 5);
 }
 
 }  // namespace
