@@ -40,10 +40,10 @@ endif()
 
 find_program(PSGD_CCACHE ccache)
 if(PSGD_CCACHE)
-  # ccache caches objects with precompiled headers only with this setting. It knows the headers of a
-  # source from the compiler, so it need not preprocess the source first. Paths below the sources are
-  # relative for it, and in the lines for a debugger, so a second clone takes the objects of the first.
-  # A debugger finds the sources if it starts in their folder.
+  # CCACHE_SLOPPINESS lets it cache objects that use a precompiled header. With CCACHE_DEPEND it learns
+  # the headers from the compiler, and skips the preprocessor. With CCACHE_BASEDIR and
+  # -fdebug-prefix-map no object has a path of the clone, so another clone can use it. A debugger finds
+  # the sources if it starts in their folder.
   set(PSGD_CCACHE ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_DEPEND=1
       CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} ${PSGD_CCACHE})
   set(CMAKE_CXX_COMPILER_LAUNCHER ${PSGD_CCACHE})

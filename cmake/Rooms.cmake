@@ -15,13 +15,12 @@ set(psgd_light $<$<CONFIG:Release>:-O1>)
 psgd_precompile(psgd_room_headers common/precompiled.h)
 psgd_precompile(psgd_light_room_headers common/precompiled.h ${psgd_light})
 
-# Several sources are compiled as one, which halves the time of a build, so names in their anonymous
-# namespaces must differ. ALONE lists sources that must stay alone: names that every codec has,
-# files that are compiled once per instruction set, and an Impl with a type of its file's anonymous
-# namespace (GCC takes the included file for a header and warns). CMake's own UNITY_BUILD writes whole
-# paths in what it makes, so ccache finds nothing of another clone. Sources with options of their own
-# stay alone, too. The target keeps its list in the property PSGD_SOURCES. Generated sources need a
-# dependency of the target.
+# Up to 16 sources are compiled as one. That halves the time of a build. Names in their anonymous
+# namespaces must differ. A source stays alone if it has options of its own, or if ALONE names it:
+# sources with names that every codec has, files that are compiled once per instruction set, and an Impl
+# with a type of its file's anonymous namespace (GCC takes the included file for a header and warns).
+# PSGD_SOURCES keeps the target's own list. A target with generated sources needs add_dependencies on
+# what generates them. CMake's UNITY_BUILD writes absolute paths, so clones could not share objects.
 function(psgd_compile_together name)
   cmake_parse_arguments(ARG "" "" "ALONE" ${ARGN})
   # Deferred, because options of a source are often set later.
@@ -32,14 +31,14 @@ function(psgd_replace_sources name alone)
   set(compiled)
   set(together)
   foreach(source ${sources})
-    set(own ${alone})
+    set(own FALSE)
     foreach(property COMPILE_DEFINITIONS COMPILE_OPTIONS OBJECT_DEPENDS)
       get_source_file_property(value ${source} ${property})
       if(value)
-        list(APPEND own ${source})
+        set(own TRUE)
       endif()
     endforeach()
-    if(source IN_LIST own OR NOT source MATCHES "\\.cc$")
+    if(own OR source IN_LIST alone OR NOT source MATCHES "\\.cc$")
       list(APPEND compiled ${source})
     else()
       list(APPEND together ${source})

@@ -19,14 +19,15 @@ AttentionProblem ProblemOf(const AttentionPattern& pattern, AttentionProblem::Pa
                               .causal = pattern.causal,
                               .lengths = pattern.lengths != kNoTensor,
                               .scale = pattern.scale};
-  for (int i = 0; i < kAttentionTensors; ++i) {
+  const int tensors = pass == AttentionProblem::Pass::kForward ? kOfResult : kAttentionTensors;
+  for (int i = 0; i < tensors; ++i) {
     problem.places_first[i] = pattern.operands[i].places_first;
   }
   return problem;
 }
 
-// The places of a tensor behind the lengths of samples: a tensor of queries counts as one place, so
-// that it is cleared where a sample has no keys.
+// What ClearPadding clears. Of keys and values: the places from the length on. Of queries and the
+// result: all, where the length is 0, so they count as one place.
 PaddedShape PaddedShapeOf(const Lowering& l, const AttentionPattern& pattern,
                           AttentionTensor name) {
   const AttentionPattern::Operand& operand = pattern.operands[name];
@@ -53,6 +54,11 @@ absl::StatusOr<std::shared_ptr<FusedAttention>> AttentionPlans::Find(
   return known_.emplace_back(problem, std::move(plan)).second;
 }
 
+bool Attentions::AreAlike(const AttentionPattern& a, const AttentionPattern& b) {
+  return a.queries == b.queries && a.keys == b.keys && a.values == b.values &&
+         a.causal == b.causal && (a.lengths == kNoTensor) == (b.lengths == kNoTensor);
+}
+
 absl::Status Attentions::Plan(const Graph& graph, const Device& device, Type type, bool plan_only,
                               AttentionPlans* plans) {
   of_node_.resize(graph.nodes.size());
@@ -60,6 +66,7 @@ absl::Status Attentions::Plan(const Graph& graph, const Device& device, Type typ
   const auto trained = [](const AttentionPattern& of) { return !of.backward.empty(); };
   std::ranges::stable_partition(patterns, trained);
   const bool training = !patterns.empty() && trained(patterns.front());
+  std::vector<const AttentionPattern*> refused;
   for (AttentionPattern& pattern : patterns) {
     auto attention = std::make_shared<Attention>();
     const auto plan = [&](Pass pass, std::shared_ptr<FusedAttention>* to) -> absl::Status {
@@ -67,17 +74,22 @@ absl::Status Attentions::Plan(const Graph& graph, const Device& device, Type typ
       return absl::OkStatus();
     };
     const bool has_gradients = trained(pattern);
-    // The copy that the backward pass computes again has the gradients, and must have the same
-    // bits.
-    if (training && !has_gradients && !refused_.empty()) break;
+    // The backward pass may compute an attention again. That copy has the gradients. Both must give
+    // the same bits, so the first gets a plan only if the copy has one.
+    const auto is_like = [&](const AttentionPattern* other) { return AreAlike(pattern, *other); };
+    if (!has_gradients && std::ranges::any_of(refused, is_like)) continue;
     // First gradients, because they are refused more often.
     absl::Status planned = absl::OkStatus();
     if (has_gradients) planned = plan(Pass::kBackward, &attention->backward);
     if (planned.ok()) planned = plan(Pass::kForward, &attention->forward);
     if (!planned.ok() && !absl::IsUnimplemented(planned)) return planned;
-    int& count = planned.ok() ? planned_ : refused_[std::string(planned.message())];
-    if (has_gradients == training) ++count;
-    if (!planned.ok()) continue;
+    const bool counts = has_gradients == training;
+    if (!planned.ok()) {
+      refused.push_back(&pattern);
+      if (counts) ++refused_[std::string(planned.message())];
+      continue;
+    }
+    if (counts) ++planned_;
     for (auto* const nodes : {&pattern.forward, &pattern.backward}) {
       std::ranges::sort(*nodes);
       for (const int node : *nodes) of_node_[node] = attention;
@@ -120,15 +132,15 @@ void Attentions::LowerPass(Pass pass, const Context& c, Attention* attention) {
   const auto put = [&](AttentionTensor name) {
     buffers[name] = l.Put(pattern.operands[name].tensor, l.PlainFormat()).buffer;
   };
-  const size_t of_queries = ElementCount(pattern.queries) / pattern.queries[3] * sizeof(float);
+  const size_t sum_bytes = ElementCount(pattern.queries) / pattern.queries[3] * sizeof(float);
   for (const auto name : {kQueries, kKeys, kValues}) get(name);
   if (forward) {
     put(kResult);
-    attention->log_sums = l.Temporary(of_queries);
+    attention->log_sums = l.Temporary(sum_bytes);
   } else {
     for (const auto name : {kResult, kOfResult}) get(name);
     for (const auto name : {kOfQueries, kOfKeys, kOfValues}) put(name);
-    buffers[kResultSums] = l.Temporary(of_queries);
+    buffers[kResultSums] = l.Temporary(sum_bytes);
     l.UseAgain(attention->log_sums);
   }
   buffers[kLogSums] = attention->log_sums;
@@ -136,8 +148,8 @@ void Attentions::LowerPass(Pass pass, const Context& c, Attention* attention) {
   const bool padded = pattern.lengths != kNoTensor;
   const BufferId lengths = padded ? l.Native(pattern.lengths).buffer : kNoBuffer;
   if (plan->reads_lengths()) {
-    // In each pass, because a pass that is timed alone may find any numbers in `lengths`, and cuDNN
-    // would read outside of its memory.
+    // Each pass makes the lengths again. A pass that is timed alone may find any numbers in
+    // `lengths`. This kernel limits them, or cuDNN would read outside of its memory.
     const int64_t samples = pattern.keys[0];
     for (const int name : {kQueryLengths, kKeyLengths}) {
       buffers[name] = l.Temporary(samples * sizeof(int32_t));

@@ -1,4 +1,4 @@
-// The attentions of a graph that cuDNN computes in one kernel a pass. Others run node by node.
+// The attentions of a graph that run as one cuDNN plan a pass. Others run node by node.
 #pragma once
 
 #include <map>
@@ -16,7 +16,7 @@ namespace psgd::cudnn {
 // The plans of a device. Layers are equal, so most attentions of a network share theirs.
 class AttentionPlans {
  public:
-  // UNIMPLEMENTED: cuDNN has no engine for it that psgd trusts.
+  // As FusedAttention::Plan.
   absl::StatusOr<std::shared_ptr<FusedAttention>> Find(const Device& device,
                                                        const AttentionProblem& problem,
                                                        bool plan_only);
@@ -49,6 +49,7 @@ class Attentions {
     BufferId log_sums = kNoBuffer;
   };
 
+  static bool AreAlike(const AttentionPattern& a, const AttentionPattern& b);
   void LowerPass(Pass pass, const Context& c, Attention* attention);
 
   std::vector<std::shared_ptr<Attention>> of_node_;  // by node; null: in none

@@ -40,8 +40,8 @@ struct AttentionPattern {
   float scale = 1;
 };
 
-// A node is in at most one pattern. An attention whose inner matrices are read elsewhere, or of
-// which only some gradients are wanted, is none.
+// A node is in at most one pattern. It skips an attention if another node reads its inner matrices,
+// or if only some of its gradients are wanted.
 std::vector<AttentionPattern> FindAttentions(const Graph& graph);
 
 }  // namespace psgd::cudnn

@@ -38,8 +38,8 @@ void LowerNode(const cudnn::Chain* chain, const cudnn::Context& context) {
   const bool products =
       std::holds_alternative<Dense>(first) || std::holds_alternative<DenseBackwardData>(first);
   const bool sum = std::holds_alternative<Sum>(last);
-  const auto lower = products && sum                         ? cudnn::LowerProductChain
-                     : products                              ? cudnn::LowerDenseChain
+  const auto lower = products && sum                         ? cudnn::LowerProductSum
+                     : products                              ? cudnn::LowerDenseRelu
                      : std::holds_alternative<Sum>(first)    ? cudnn::LowerSumChain
                      : std::holds_alternative<Conv2d>(first) ? cudnn::LowerConvolutionChain
                                                              : cudnn::LowerNormChain;

@@ -93,12 +93,12 @@ void Multiply(const Context& c, const Matrix& a, const Matrix& b, const Matrix& 
 }
 
 void MultiplyAndAdd(const Context& c, const Matrix& a, const Matrix& b, const Matrix& out,
-                    const Addends& addends) {
+                    const Epilogue& epilogue) {
   Lowering& l = c.lowering;
-  const auto [bias, matrix, relu] = addends;
+  const auto [bias, added, relu] = epilogue;
   const Type type = out.view.format.type;
-  const bool has_bias = bias != kNoTensor, in_place = matrix == out.view.buffer;
-  const bool elsewhere = matrix != kNoBuffer && !in_place;
+  const bool has_bias = bias != kNoTensor, in_place = added == out.view.buffer;
+  const bool elsewhere = added != kNoBuffer && !in_place;
   const auto multiply = [&] { Multiply(c, a, b, out, {.keep = in_place ? 1.0f : 0.0f}); };
   if (!has_bias && !elsewhere) return multiply();
   using Extra = FusedProduct::Extra;
@@ -107,12 +107,12 @@ void MultiplyAndAdd(const Context& c, const Matrix& a, const Matrix& b, const Ma
   if (absl::IsUnimplemented(plan.status())) {
     multiply();
     if (has_bias) AddBiasToRows(c, out.rows, out.columns, bias, relu, out.view);
-    if (elsewhere) l.Run(AddPair, type, out.rows * out.columns, out.view, matrix, out.view);
+    if (elsewhere) l.Run(AddPair, type, out.rows * out.columns, out.view, added, out.view);
     return;
   }
   if (!plan.ok()) return l.Refuse(plan.status());
   const BufferId vector = has_bias ? l.Get(bias, {Layout::kPlain, type}).buffer : kNoBuffer;
-  CallFused(c, *std::move(plan), a, b, out, matrix, vector);
+  CallFused(c, *std::move(plan), a, b, out, added, vector);
 }
 
 void MultiplyAndSum(const Context& c, const Matrix& a, const Matrix& b, const Matrix& out,

@@ -24,14 +24,14 @@ struct ProductOptions {
 // out = scale a b + keep out; `out` is fp32 or of the type of a and b. Sums are fp32.
 void Multiply(const Context& c, const Matrix& a, const Matrix& b, const Matrix& out,
               const ProductOptions& options = {});
-struct Addends {
-  TensorId bias = kNoTensor;    // of each row; in one product it is rounded to the type of `out`
-  BufferId matrix = kNoBuffer;  // of the shape and type of `out`; may be `out` itself
-  bool relu = false;            // then sets what is below zero to zero; only with a bias alone
+struct Epilogue {
+  TensorId bias = kNoTensor;   // added to each row; a fused product first rounds it to `out`'s type
+  BufferId added = kNoBuffer;  // a matrix of the shape and type of `out`; may be `out` itself
+  bool relu = false;  // then sets what is below zero to zero. REQUIRES: a bias, and no `added`
 };
-// out = a b + what is given of the addends
+// out = relu(a b + bias + added), as far as they are given
 void MultiplyAndAdd(const Context& c, const Matrix& a, const Matrix& b, const Matrix& out,
-                    const Addends& addends);
+                    const Epilogue& epilogue);
 // out = a b, sums = the sum of each row of a
 void MultiplyAndSum(const Context& c, const Matrix& a, const Matrix& b, const Matrix& out,
                     TensorId sums);

@@ -98,26 +98,29 @@ class Finder {
       chain.nodes.push_back(reader);
     }
     chain.nodes.push_back(reader);
-    const bool runs_at_once = Is<Conv2d>(layer) || AreNear(layer, reader);
+    const bool runs_at_once = Is<Conv2d>(layer) || MayFuse(layer, reader);
     if (has_bias && Is<Relu>(reader) && runs_at_once) Take(std::move(chain));
   }
 
-  // The product whose result only the node reads as `term`, and the reshapes between; else none.
-  std::vector<int> ProductFor(int node, TensorId term) const {
+  // The product that makes the term of the sum, and its Reshapes, if nothing else needs them;
+  // otherwise nothing.
+  std::vector<int> ProductFor(int sum, TensorId term) const {
     std::vector<int> nodes;
-    const int sum = node;
-    while (neighbours_.OnlyReaderOf(term) == node) {
-      node = neighbours_.WriterOf(term);
+    int reader = sum;
+    while (neighbours_.OnlyReaderOf(term) == reader) {
+      const int node = neighbours_.WriterOf(term);
       nodes.push_back(node);
-      if (Is<DenseBackwardData>(node) || (Is<Dense>(node) && AreNear(node, sum))) return nodes;
+      if (Is<DenseBackwardData>(node) || (Is<Dense>(node) && MayFuse(node, sum))) return nodes;
       if (!Is<Reshape>(node)) break;
       term = graph_.nodes[node].inputs[0];
+      reader = node;
     }
     return {};
   }
 
   void TakeProducts(int sum) {
-    // What leaves the graph is converted right after it is first written, by the first product.
+    // A sum that leaves the graph is converted after its first write, before other products add to
+    // it.
     if (graph_.tensors[graph_.nodes[sum].outputs[0]].external) return;
     Chain chain = {{sum}};
     for (const TensorId term : graph_.nodes[sum].inputs) {

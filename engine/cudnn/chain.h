@@ -8,17 +8,20 @@
 
 namespace psgd::cudnn {
 
-// In the order of the graph. The kernel runs in place of the last node; only the statistics of
-// batch norms, and products, are computed at their own nodes. Possible chains:
+// In the order of the graph. A chain runs at its last node, with two exceptions: statistics of
+// batch norms are computed at the batch norm; products that a Sum adds run at their own nodes, and
+// the Sum launches nothing. Possible chains:
 //   BatchNorm or BatchNormInference, Sum of its result and another tensor, Relu
 //   the same with a second BatchNorm or BatchNormInference, whose result is the other tensor
 //   the same without Sum, or without Relu
 //   Sum of two tensors, Relu
 //   ReluBackward, BatchNormBackward
 //   Sum of two tensors, ReluBackward
-//   Conv2d with a bias, or Dense with a bias and perhaps Reshapes; Relu
-//   products of dense layers (Dense, DenseBackwardData), each perhaps with Reshapes, and the Sum of
-//   them and of at most one other term, which exists before them: each product adds itself
+//   Conv2d with a bias, Relu
+//   Dense with a bias, perhaps Reshapes, Relu
+//   products of dense layers (Dense, DenseBackwardData), perhaps Reshapes after each, and the Sum
+//   that reads them. The Sum may have one other term, if that exists before the first product. The
+//   first product writes the sum, the others add to it.
 struct Chain {
   std::vector<int> nodes;
   // With BatchNormBackward: the forward batch norm, whose result the kernel computes again, to see

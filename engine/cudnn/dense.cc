@@ -44,7 +44,7 @@ void LowerProduct(const AnyOp& op, const Context& c) {
 void Lower(const Dense& op, const Context& c) { LowerProduct(op, c); }
 void Lower(const DenseBackwardData& op, const Context& c) { LowerProduct(op, c); }
 
-void LowerDenseChain(const Chain& chain, const Context& c) {
+void LowerDenseRelu(const Chain& chain, const Context& c) {
   if (!c.IsLastOf(chain)) return;
   Lowering& l = c.lowering;
   l.SetWork(chain.nodes);
@@ -55,7 +55,7 @@ void LowerDenseChain(const Chain& chain, const Context& c) {
 
 // The first product writes the sum, the others add to it. Each runs at its own node, because its
 // factors may not live until the sum.
-void LowerProductChain(const Chain& chain, const Context& c) {
+void LowerProductSum(const Chain& chain, const Context& c) {
   Lowering& l = c.lowering;
   const int sum_node = chain.nodes.back();
   const TensorId sum = l.node(sum_node).outputs[0];

@@ -19,7 +19,7 @@ using Pass = AttentionProblem::Pass;
 constexpr size_t kOldestVersion = 91501;
 constexpr int64_t kBlock = 128;  // of keys, and of queries
 
-// UNIMPLEMENTED where cuDNN has no engine, or those that it offers give wrong numbers.
+// As FusedAttention::Plan; the reasons that are known before cuDNN is asked.
 absl::Status CheckSupported(const Device& device, const AttentionProblem& problem) {
   if (problem.type == Type::kFloat) {
     return absl::UnimplementedError("cuDNN has attention in bf16 and fp16 only");
@@ -31,18 +31,17 @@ absl::Status CheckSupported(const Device& device, const AttentionProblem& proble
   if (problem.keys[2] == 1) {  // release notes of 9.18
     return absl::UnimplementedError("cuDNN has no gradients of one key");
   }
-  // There cuDNN frontend repeats the bits with certain knobs of an engine only (KERNEL_CFG,
-  // STAGES), which psgd has not tried.
+  // From capability 10.0 on, cuDNN frontend sets KERNEL_CFG and STAGES of an engine, so that bits
+  // repeat. psgd has not tried this.
   if (device.capability() >= 100) {
     return absl::UnimplementedError("cuDNN's gradients may not repeat to the bit on this device");
   }
   return absl::OkStatus();
 }
 
-// Without a mask gradients may be NaN: in some rows if the last block of keys is not full, and in
-// all if there is one query (issues 628 and 1072 of cuDNN frontend). A mask of lengths, even of
-// full ones, closes what lies behind the last key and query. cuDNN's developers advise it (issue
-// 160), issue 1072 found it right, and cuDNN frontend adds it for versions up to 9.15.0.
+// Gradients without a mask may be NaN: in some rows if the last block of keys is not full, in all
+// rows if there is one query (issues 628 and 1072 of cuDNN frontend). A mask of lengths prevents
+// this, also where all lengths are full (issues 160 and 1072).
 bool NeedsLengths(const AttentionProblem& problem) {
   const bool full_blocks = problem.keys[2] % kBlock == 0 && problem.queries[2] % kBlock == 0;
   return problem.pass == Pass::kBackward && !problem.causal && !full_blocks;
@@ -74,7 +73,7 @@ class AttentionGraph {
   }
 
   void AddForward() {
-    const Value scores = AddCausalMask(AddPadding(AddScores()));
+    const Value scores = AddCausalMask(AddPaddingMask(AddScores()));
     const Value most = AddReduction(CUDNN_REDUCE_TENSOR_MAX, scores, Inner(rows_));
     Value e = AddPointwise(CUDNN_POINTWISE_SUB, {scores, most}, Inner(scores_));
     e = AddPointwise(CUDNN_POINTWISE_EXP, {e}, Inner(scores_));
@@ -86,8 +85,9 @@ class AttentionGraph {
                {.m = QueryLengths(), .k = KeyLengths()});
   }
 
-  // cuDNN frontend masks by lengths before it subtracts the log sums, and keys that are later after
-  // that. With P = exp(scores - log sums) and r = the sum over E of dY Y, for each query:
+  // The mask of lengths comes before the subtraction of the log sums, the causal mask after it:
+  // cuDNN expects this order. With P = exp(scores - log sums) and r = the sum over E of dY Y, for
+  // each query:
   //   dV = P^T dY    dS = scale P * (dY V^T - r), by element    dQ = dS K    dK = dS^T Q
   void AddBackward() {
     const Value of_result = Operand(kOfResult);
@@ -97,7 +97,7 @@ class AttentionGraph {
     // A factor for dropout, which cuDNN expects here.
     r = AddPointwise(CUDNN_POINTWISE_MUL, {r, Number(1)}, OfQueries(kResultSums));
 
-    Value p = AddPadding(AddScores());
+    Value p = AddPaddingMask(AddScores());
     p = AddPointwise(CUDNN_POINTWISE_SUB, {p, OfQueries(kLogSums)}, Inner(scores_));
     p = AddPointwise(CUDNN_POINTWISE_EXP, {AddCausalMask(p)}, Inner(scores_));
     AddProduct(AddTransposed(p), of_result, Operand(kOfValues),
@@ -305,7 +305,7 @@ class AttentionGraph {
     return AddPointwise(CUDNN_POINTWISE_BINARY_SELECT, {scores, closed, open}, Inner(scores_));
   }
   // With `lengths`: masks what lies behind them.
-  Value AddPadding(Value scores) {
+  Value AddPaddingMask(Value scores) {
     if (!problem_.lengths) return scores;
     const Value query = AddPlaces(scores, 2, CUDNN_DATA_INT32);
     const Value key = AddPlaces(scores, 3, CUDNN_DATA_INT32);
@@ -350,9 +350,8 @@ absl::StatusOr<std::shared_ptr<FusedAttention>> FusedAttention::Plan(const Devic
   }
   PSGD_ASSIGN_OR_RETURN(const GraphDescriptor operations, graph.Finalize(device));
   PSGD_ASSIGN_OR_RETURN(const std::vector<GraphDescriptor> engines, FindEngines(operations));
-  const int64_t width = problem.queries[3];
-  absl::Status why =
-      absl::UnimplementedError(absl::StrCat("cuDNN has no engine for heads of ", width));
+  absl::Status why = absl::UnimplementedError(
+      absl::StrCat("cuDNN has no engine on this device for heads of ", problem.queries[3]));
   for (const GraphDescriptor& engine : engines) {
     absl::StatusOr<EnginePlan> plan = EnginePlan::Make(device, engine, {.runs = !plan_only});
     if (!plan.ok()) {

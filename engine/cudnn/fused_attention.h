@@ -1,7 +1,7 @@
-// One pass of attention as a graph of operations that cuDNN computes at once. For the backward
-// pass, forward keeps one number for each query and head, the logarithm of the sum of its
-// exponentials (Dao et al., 2022), and no matrix of queries by keys. A backward pass that repeats
-// its bits stores one, dS, in its workspace.
+// One pass of attention as a graph of operations that cuDNN computes at once. Forward stores one
+// number for each query and head, the logarithm of the sum of its exponentials (Dao et al., 2022),
+// and no matrix of queries by keys. Backward stores one such matrix, dS, in its workspace, so that
+// its bits repeat.
 #pragma once
 
 #include <array>
@@ -39,7 +39,7 @@ struct AttentionProblem {
 // Not thread-safe.
 class FusedAttention {
  public:
-  // UNIMPLEMENTED: cuDNN has no engine for it that gives right results and repeats them to the bit.
+  // UNIMPLEMENTED: psgd does not use cuDNN for this problem. The message is the reason, for people.
   // `plan_only`: nothing is compiled, so it cannot run.
   static absl::StatusOr<std::shared_ptr<FusedAttention>> Plan(const Device& device,
                                                               const AttentionProblem& problem,

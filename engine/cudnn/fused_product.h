@@ -39,7 +39,7 @@ class FusedProduct {
   FusedProduct(const FusedProduct&) = delete;
   FusedProduct& operator=(const FusedProduct&) = delete;
 
-  // Adds the matrix `added` (null: none) to the product. It may be the product's own memory.
+  // Adds the matrix `added` (null: none) to the product. `added` may be `product`.
   // Everything is added before the result is rounded.
   absl::Status Run(const Device& device, const void* first, const void* second, const void* added,
                    void* product, void* vector);

@@ -217,11 +217,11 @@ cudaError_t KeepLargestOfRows(cudaStream_t stream, Type type, const KeepLargest&
 // See engine/ops/lengths.h. Each row has `tokens` tokens.
 cudaError_t LengthsOfRows(cudaStream_t stream, const Lengths& op, int64_t rows, int64_t tokens,
                           const int32_t* x, int32_t* y);
-// The lengths of samples as cuDNN's attention takes them: all have `queries`, and of `keys` those
-// before their length, but at least one, because cuDNN before 9.25 makes NaN of none (issue 943 of
-// cuDNN frontend). Null `lengths`: all keys.
+// The lengths of samples for cuDNN's attention: each has `queries`, and from 1 to `keys` keys.
+// cuDNN before 9.25 gives NaN for none (issue 943 of cuDNN frontend). Null `lengths`: all keys.
 cudaError_t LengthsOfAttention(cudaStream_t stream, int64_t samples, int32_t queries, int32_t keys,
-                               const int32_t* lengths, int32_t* of_queries, int32_t* of_keys);
+                               const int32_t* lengths, int32_t* query_lengths,
+                               int32_t* key_lengths);
 struct PaddedShape {
   int64_t samples, heads, places, width;  // the order in memory
 };

@@ -23,13 +23,13 @@ struct Context {
 PSGD_OPS(PSGD_DECLARE)
 #undef PSGD_DECLARE
 
-// Lower a node of a chain that has a batch norm, or that begins with a sum, a convolution or a
-// product.
+// Lower a node of a chain: with a batch norm; that begins with a sum; that begins with a
+// convolution; of a dense layer and a relu; of products and their sum.
 void LowerNormChain(const Chain& chain, const Context& c);
 void LowerSumChain(const Chain& chain, const Context& c);
 void LowerConvolutionChain(const Chain& chain, const Context& c);
-void LowerDenseChain(const Chain& chain, const Context& c);
-void LowerProductChain(const Chain& chain, const Context& c);
+void LowerDenseRelu(const Chain& chain, const Context& c);
+void LowerProductSum(const Chain& chain, const Context& c);
 
 // Adds a bias to each row of the matrix y, in place. `relu`: then sets what is below zero to zero.
 void AddBiasToRows(const Context& c, int64_t rows, int64_t columns, TensorId bias, bool relu,

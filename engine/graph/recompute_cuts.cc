@@ -26,7 +26,7 @@ bool IsAnyOf(const Node& node) {
 // that value among the inputs.
 bool MayRunAtOnce(const Graph& graph, int maker, int user, size_t input) {
   const Node &made_by = graph.nodes[maker], &used_by = graph.nodes[user];
-  if (IsAnyOf<Dense>(made_by)) return IsAnyOf<Sum, Relu>(used_by) && AreNear(maker, user);
+  if (IsAnyOf<Dense>(made_by)) return IsAnyOf<Sum, Relu>(used_by) && MayFuse(maker, user);
   if (IsAnyOf<MatMul>(made_by)) return IsAnyOf<Softmax>(used_by) && input == 0;
   return IsAnyOf<Softmax>(made_by) && IsAnyOf<MatMul>(used_by);
 }
@@ -120,9 +120,9 @@ void CutPlaces::MeasureSegments() {
 
 // In a segment the reverse pass needs the values that the cuts up to its end keep, and the inside
 // of the segment. Fewer kept bytes up to a place are better for all that follows, so dynamic
-// programming from the front finds the cheapest way to each place. Of equal ways it takes the one
-// with the latest cuts, because less is computed again. The last cut is the earliest: what follows
-// it is not computed again.
+// programming from the front finds the cheapest way to each place. Ways of equal cost differ in
+// what is computed again. Late cuts are better, but an early last cut: nothing after it is computed
+// again.
 bool CutPlaces::Within(double bound, int segments, std::vector<int>* cuts) const {
   const size_t ends = places_.size();
   const size_t rounds = segments > 0 ? segments : 1;

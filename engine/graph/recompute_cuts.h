@@ -8,10 +8,10 @@
 
 namespace psgd {
 
-// A backend may compute a dense layer's product and the sum or relu that reads it at once, and not
-// round what passes between them. So no cut divides nodes that are as near as this, and results
-// keep their bits; farther ones run apart.
-inline bool AreNear(int product, int reader) { return reader - product <= 8; }
+// Whether a backend may compute a dense layer together with the Sum or Relu that reads it. That may
+// change bits, so no cut divides such a pair. Pairs of nodes that are further apart always run
+// separately, so they leave places for cuts. In a block of a transformer they are at most 3 apart.
+inline bool MayFuse(int product, int reader) { return reader - product <= 8; }
 
 // The places where a differentiated graph can be cut. Values that cross a cut must be kept, so a
 // good place is crossed by few bytes, as between blocks of a residual network or a transformer.
@@ -44,9 +44,9 @@ class CutPlaces {
     int made = 0;        // the node that makes it
     int used = 0;        // the last forward node that uses it
     bool saved = false;  // the reverse pass reads it
-    int users = 0;       // forward nodes, but for reshapes
-    // An attention's result, perhaps transposed. If a cut behind it kept it, the attention that is
-    // computed again would lack it, and be no attention.
+    int users = 0;       // forward nodes, except reshapes
+    // An attention's result, perhaps transposed. If a cut kept it, the copy that is computed again
+    // would have no last product, and a backend would not take it for an attention.
     bool ends_attention = false;
     bool inner = false;  // no cut may divide its maker from its user
   };
