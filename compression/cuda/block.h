@@ -1,9 +1,9 @@
 // The parts of kernels. A body is a functor that one block of threads runs in phases. On a device
 // the threads run a phase together and meet at its end. On a host, where tests run the same bodies,
 // one loop runs the threads in turn. So a body keeps state from phase to phase only in Shared, and
-// must not depend on the order of the threads in a phase. The next phase must not store what code
-// between two phases reads: a thread may read late, when another is in that phase already. No
-// Abseil: nvcc reads this.
+// must not depend on the order of the threads in a phase. Code between two phases may read Shared.
+// The next phase must not store what it reads: one thread may already run that phase while another
+// still reads. No Abseil: nvcc reads this.
 #pragma once
 
 #include <bit>
@@ -135,8 +135,10 @@ PS_HD inline void AtomicOr(uint32_t* at, uint32_t bits) {
 #endif
 }
 
-// Stores a number, other than 0, for a block that waits for it with AwaitNumber. REQUIRES: *at is 0
-// so far; the storing block waits for none that may start later.
+// Stores a number, other than 0, for blocks that wait for it with AwaitNumber. REQUIRES: *at is 0
+// at first; a block waits only for blocks that have started, because a device may start the others
+// only after the waiting block has ended. So blocks take parts of their work in the order in which
+// they start, and wait only for parts before their own.
 PS_HD inline void PublishNumber(uint32_t* at, uint32_t number) {
 #ifdef __CUDA_ARCH__
   atomicExch(at, number);
@@ -167,13 +169,12 @@ PS_HD inline uint32_t CountBits(uint32_t bits) {
 #endif
 }
 
-// A phase at the end of a part of a work that blocks share. Returns true in the one block whose
-// part ends last: in later phases it may read what all parts stored. `ended` is 0 before the
-// launch; `shared` is in shared memory.
+// A phase: ends one part of a launch. Returns true in the block that ends the last of `parts`
+// parts: in later phases that block may read what all parts stored. `ended` counts the parts, and
+// is 0 before the launch. `shared` is in shared memory.
 PS_HD inline bool EndsLast(const Block& block, uint32_t parts, uint32_t* ended, uint32_t* shared) {
   block.Once([&] {
-  // What the block's threads stored in earlier phases is there before the number tells so, and
-  // what the other blocks stored is read after it.
+  // This block's stores come before the count. The reads of what others stored come after it.
 #ifdef __CUDA_ARCH__
     __threadfence();
 #endif

@@ -47,35 +47,33 @@ struct NormsBody {
 
 // Writes values and header, and plans the codes.
 struct BlocksBody {
-  using Shared = GapsOf::Shared;
+  using Shared = RicePlanner::Shared;
   Source source;
-  GapsOf gaps;
+  RicePlanner planner;
   uint32_t elements;
   uint32_t block_elements;
   CoderOutput output;
 
   PS_HD void operator()(const Block& block, Shared& shared) const {
-    const uint32_t count = gaps.entries.count();
+    const uint32_t count = planner.entries.count();
     // All blocks have the same length, except the slice's last.
     uint32_t sent = count * block_elements;
     if (count > 0) {
-      const uint64_t end = (gaps.entries.indices[count - 1] + uint64_t{1}) * block_elements;
+      const uint64_t end = (planner.entries.indices[count - 1] + uint64_t{1}) * block_elements;
       if (end > elements) sent -= static_cast<uint32_t>(end - elements);
     }
     float* const values = reinterpret_cast<float*>(output.payload + kBlocksHeaderBytes);
     block.ForAll(sent, [&](size_t i) {
       const size_t from =
-          size_t{gaps.entries.indices[i / block_elements]} * block_elements + i % block_elements;
+          size_t{planner.entries.indices[i / block_elements]} * block_elements + i % block_elements;
       values[i] = source.Made(from);
       if (source.residual != nullptr) source.residual[from] = 0;
     });
     const size_t codes_at = kBlocksHeaderBytes + sent * sizeof(float);
-    if (!gaps.Measure(block, true, codes_at, output.payload, shared)) return;
-    block.Once([&] {
-      *output.bytes = gaps.MakePlan(true, codes_at);
+    planner.Plan(block, true, codes_at, output, shared, [&](uint32_t low_bits) {
       uint32_t* header = reinterpret_cast<uint32_t*>(output.payload);
       header[0] = count;
-      header[1] = gaps.plan->low_bits;
+      header[1] = low_bits;
       header[2] = block_elements;
       header[3] = sent;
     });
@@ -99,12 +97,11 @@ class CoderOf<BlocksTwin, Queue> final : public Coder<Queue> {
     float* norms = queue.template Scratch<float>(blocks_);
     const BlockTiles tiles = TilesOfBlocks(input.source, elements_, block_);
     queue.Launch(tiles.launched(), NormsBody{tiles, norms});
-    const Candidates<NormMaker> candidates = {
-        {{.gradient = norms}}, blocks_, NewChosen(queue), nullptr, nullptr};
-    const GapsOf gaps = NewGaps(queue, ChooseAmong(queue, candidates, keep_, keep_));
+    const Candidates<NormMaker> candidates = {{{.gradient = norms}}, blocks_, NewChosen(queue)};
+    const RicePlanner planner = NewPlanner(queue, ChooseAmong(queue, candidates, keep_, keep_));
     queue.Launch(EntryBlocks(ValuesRoom()),
-                 BlocksBody{input.source, gaps, elements_, block_, output});
-    LaunchCodes(queue, gaps, output.payload);
+                 BlocksBody{input.source, planner, elements_, block_, output});
+    LaunchCodes(queue, planner, output.payload);
   }
 
  private:

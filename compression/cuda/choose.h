@@ -55,18 +55,19 @@ Entries ChooseAmong(Queue& queue, const Candidates<Maker>& candidates, uint32_t 
 }
 
 // Whether a list of candidates pays: a good guess lists little more than `keep`. A small slice
-// needs no list, but with one it shares the launches of large slices.
+// needs no list, but with one it shares the launches of large slices. dgc's scratch memory must be
+// largest at its first or last step (see TwinEncoder::TakeMemory). The first step keeps at least a
+// quarter, so the limit for lists is above a quarter.
 inline bool WorthListing(uint32_t keep, uint32_t elements) { return keep <= elements / 3; }
 
-// Makes the numbers and chooses the `keep` largest; `sampled`: as Selection::kSampled. dgc's first
-// step keeps at least a quarter, and takes the most memory. REQUIRES: keep <= elements; keep > 0 or
-// there are no elements.
+// Makes the numbers and chooses the `keep` largest; `sampled`: as Selection::kSampled. REQUIRES:
+// keep <= elements; keep > 0 or there are no elements.
 template <typename Queue, typename Maker>
 Entries ChooseLargest(Queue& queue, const Maker& maker, uint32_t elements, uint32_t keep,
                       bool sampled) {
   if (keep == elements) return ChooseReaching(queue, maker, elements, 0);
   sampled = sampled && WorthSampling(keep, elements);
-  Candidates<Maker> candidates = {maker, elements, NewChosen(queue), nullptr, nullptr};
+  Candidates<Maker> candidates = {maker, elements, NewChosen(queue)};
   if (WorthListing(keep, elements)) {
     const SamplePlan plan = PlanSample(elements, keep, !sampled);
     uint32_t* const bins = queue.template Scratch<uint32_t>(kSampleBins);

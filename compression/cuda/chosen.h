@@ -1,12 +1,13 @@
 // Chooses the elements of a slice to send, on a device, as compression/sparse/select_largest.h
 // does: by their magnitudes' bits, the lower index first among equals. A Maker makes the numbers to
 // choose from:
-//   Corrected(i)                  number i, before it is made: for the sample
-//   In(), Keep(i, values, count)  make numbers i, i + 1, ... from those of the source In(), and
-//                                 store them: for the passes that make numbers
-//   Made(i)                       number i, once made: for the list of candidates, and to send it
-//   Out()                         a source of these: for the passes that choose
-//   Leave(i, left)                keeps `left`, what is not sent of a chosen number i: to send it
+//   Corrected(i)             number i, before it is made: for the sample
+//   In()                     a source: the passes that make numbers read it
+//   Store(i, values, count)  gets numbers i, i + 1, ... of In(), makes `values` the numbers to
+//                            choose from, and stores them
+//   Made(i)                  number i, once made: for the list of candidates, and to send it
+//   Out()                    a source of the made numbers: the passes that choose read it
+//   Leave(i, left)           stores `left`, the rest of number i that is not sent
 // A Maker whose numbers are made already has only Out().
 // If a sample guesses which magnitude the chosen numbers reach, the pass that makes the numbers
 // lists those that reach it, the candidates, and later passes read these alone. If the sample
@@ -41,9 +42,9 @@ struct Chosen {
   uint32_t count;         // elements chosen
 };
 
-// Finds the bin in which the count from the top reaches `wanted`. One thread calls use(bin,
-// elements still wanted of that bin, elements in it). REQUIRES: kThreads divides `count`; wanted >
-// 0.
+// Finds the bin in which the count from the top reaches `wanted`: the lowest bin if no bin does.
+// One thread calls use(bin, elements still wanted of that bin, elements in it). REQUIRES: kThreads
+// divides `count`; wanted > 0.
 template <typename Use>
 PS_HD void FindBin(const Block& block, const uint32_t* bins, uint32_t count, uint32_t wanted,
                    BlockScan& scan, Use use) {
@@ -57,8 +58,9 @@ PS_HD void FindBin(const Block& block, const uint32_t* bins, uint32_t count, uin
   scan.Exclusive(block);
   block.Each([&](uint32_t thread) {
     const uint32_t before = scan.value[thread];
+    // The last thread has the lowest bin. The sum of all bins may be below `wanted`.
     const bool last = thread == kThreads - 1;
-    if ((thread > 0 && before >= wanted) || (!last && scan.Through(thread) < wanted)) return;
+    if (before >= wanted || (!last && scan.Through(thread) < wanted)) return;
     uint32_t left = wanted - before, bin = count - thread * each - 1;
     while (bin > count - (thread + 1) * each && bins[bin] < left) left -= bins[bin--];
     use(bin, left, bins[bin]);
@@ -99,7 +101,7 @@ struct MakeAndFlag {
 
   template <typename Count>
   PS_HD ListFlags operator()(size_t i, Four& values, Count count) const {
-    maker.Keep(i, values, count);
+    maker.Store(i, values, count);
     ListFlags flags;
     for (uint32_t k = 0; k < count; ++k) {
       flags.sure |= uint32_t{MagnitudeBits(values.at[k]) >= least} << k;
@@ -131,8 +133,8 @@ struct Candidates {
   uint32_t elements;
   Chosen* chosen;
   // The list, if chosen->listed says that there is one.
-  uint32_t* indices;
-  float* values;
+  uint32_t* indices = nullptr;
+  float* values = nullptr;
 
   PS_HD bool Listed() const { return chosen->listed != 0; }
   PS_HD uint32_t Count() const { return Listed() ? chosen->listed : elements; }
@@ -168,8 +170,8 @@ struct MakeCandidates {
   PS_HD void End(uint32_t reached) const {
     Chosen* const chosen = candidates.chosen;
     const bool no_others = chosen->guess == kLeastNotZero && reached <= keep;  // that are not zero
-    const bool enough = sampled && reached >= LeastOf(keep) && reached <= MostOf(keep);
-    if (no_others || enough) {
+    const bool accepted = sampled && reached >= LeastOf(keep) && reached <= MostOf(keep);
+    if (no_others || accepted) {
       chosen->settled = 1;
       chosen->least = chosen->guess;
       chosen->ties = kEveryTie;
@@ -190,7 +192,7 @@ struct MakeBody {
     const Source in = maker.In();
     block.ForAllTiles(elements, kTile, [&](size_t begin, uint32_t thread) {
       ForRuns<kTile>(in, begin, elements, thread,
-                     [&](size_t i, Four& values, auto count) { maker.Keep(i, values, count); });
+                     [&](size_t i, Four& values, auto count) { maker.Store(i, values, count); });
     });
   }
 };
@@ -204,9 +206,9 @@ struct CutState {
   uint32_t bins[kDigits][kMostBins];
 };
 
-// Finds the least of the `keep` largest candidates, digit by digit. Blocks take parts of the
-// candidates in the order in which they start, so none waits for one that has not started: a part
-// for the first digit, then for the second, once the first is known, and so on.
+// Finds the least of the `keep` largest candidates, digit by digit. Each digit has parts: each
+// counts the digit in its share of the candidates. Blocks take the parts of the first digit, then
+// those of the second, which wait for the first digit, and so on. See PublishNumber.
 template <typename Maker>
 struct CutBody {
   struct Shared {

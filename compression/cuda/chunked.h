@@ -1,5 +1,5 @@
-// chunked on a device. A block of threads chooses the elements of a chunk, a team of threads fits
-// its levels. See compression/sparse/chunked.h.
+// chunked on a device. A block of threads chooses the elements of a group of chunks. Then a team of
+// threads fits the levels of each chunk. See compression/sparse/chunked.h.
 #pragma once
 
 #include "compression/cuda/code_planes.h"
@@ -10,7 +10,7 @@
 
 namespace psgd::cuda {
 
-// Makes the elements of neighboring chunks and lists those to send. See ScanState.
+// Makes the elements of a group of neighboring chunks, and lists those to send. See ScanState.
 struct ListChunksBody {
   static constexpr uint32_t kKept = 4096;  // elements that stay in shared memory
   // With more, a slice of small chunks has few blocks, which work long. With fewer, each block adds
@@ -22,7 +22,7 @@ struct ListChunksBody {
     alignas(sizeof(Four)) float value[kKept];
     uint32_t bins[kBins];  // then the bits of the elements to send
     BlockScan scan;
-    uint32_t stretch, before;
+    uint32_t group, before;
     uint32_t least[kMostChunks];     // bits of the least magnitude to send of each chunk
     uint32_t last_tie[kMostChunks];  // the last element to send of those that equal it
     uint32_t ties;                   // still to choose of a chunk
@@ -36,18 +36,18 @@ struct ListChunksBody {
   uint32_t* found;  // how many there are
 
   // As many chunks as stay in shared memory, at least one.
-  PS_HD static uint32_t ChunksOfStretch(uint32_t chunk) {
+  PS_HD static uint32_t ChunksOfGroup(uint32_t chunk) {
     const uint32_t fit = chunk < kKept ? kKept / chunk : 1;
     return fit < kMostChunks ? fit : kMostChunks;
   }
 
   PS_HD void operator()(const Block& block, Shared& shared) const {
     block.Once([&] {
-      shared.stretch = state->Take();
+      shared.group = state->Take();
       shared.before = 0;
     });
-    const uint32_t length = ChunksOfStretch(options.chunk) * options.chunk;
-    const uint32_t begin = shared.stretch * length, left = elements - begin;
+    const uint32_t length = ChunksOfGroup(options.chunk) * options.chunk;
+    const uint32_t begin = shared.group * length, left = elements - begin;
     const uint32_t count = left < length ? left : length;
     block.Each([&](uint32_t thread) {
       for (size_t from = begin; from < begin + count; from += kKept) {
@@ -72,8 +72,8 @@ struct ListChunksBody {
       shared.scan.value[thread] = sent;
     });
     shared.scan.Exclusive(block);
-    block.Once([&] { state->Tell(shared.stretch, shared.scan.total()); });
-    state->AddSumsBefore(block, shared.stretch, &shared.before);
+    block.Once([&] { state->Tell(shared.group, shared.scan.total()); });
+    state->AddSumsBefore(block, shared.group, &shared.before);
     block.Each([&](uint32_t thread) {
       uint32_t at = shared.before + shared.scan.value[thread];
       for (uint32_t w = thread * each; w < (thread + 1) * each && w < words; ++w) {
@@ -87,7 +87,7 @@ struct ListChunksBody {
   }
 
  private:
-  // The magnitude of element i of the stretch.
+  // The magnitude of element i of the group.
   PS_HD uint32_t BitsAt(size_t begin, uint32_t i, const Shared& shared) const {
     return MagnitudeBits(i < kKept ? shared.value[i] : source.Made(begin + i));
   }
@@ -97,7 +97,7 @@ struct ListChunksBody {
     return bits != 0 && (bits > least || (bits == least && i <= shared.last_tie[c]));
   }
 
-  // Finds which elements to send of chunk c of a stretch of `count`.
+  // Finds which elements to send of chunk c of a group of `count` elements.
   PS_HD void FindCut(const Block& block, size_t begin, uint32_t count, uint32_t c,
                      Shared& shared) const {
     const uint32_t first = c * options.chunk, left = count - first;
@@ -149,6 +149,8 @@ struct ListChunksBody {
   }
 };
 
+// Fits the levels of each chunk to its entries, and stores the ranges of the levels. A team of
+// threads has a chunk.
 struct FitLevelsBody {
   struct Shared {
     LevelSums sums[kTeams][kLanes];
@@ -248,43 +250,43 @@ struct FitLevelsBody {
   }
 };
 
-// Sends the levels of the entries, writes the header, and plans the codes of their indices.
+// Sends the level codes of the entries, writes the header, and plans the codes of their indices.
 struct LevelCodesBody {
   struct Shared {
-    uint32_t codes[kThreads / 4];  // bytes
-    GapsOf::Shared gaps;
+    uint32_t level_codes[kThreads / 4];  // bytes
+    RicePlanner::Shared plan;
   };
   Source source;
-  GapsOf gaps;
+  RicePlanner planner;
   uint32_t chunks;
   ChunkedTwin options;
   CoderOutput output;
 
   PS_HD void operator()(const Block& block, Shared& shared) const {
-    const uint32_t count = gaps.entries.count();
-    uint16_t* const codes = reinterpret_cast<uint16_t*>(Ranges() + chunks);
-    uint8_t* const bytes = reinterpret_cast<uint8_t*>(shared.codes);
+    const uint32_t count = planner.entries.count();
+    uint16_t* const level_codes = reinterpret_cast<uint16_t*>(Ranges() + chunks);
+    uint8_t* const bytes = reinterpret_cast<uint8_t*>(shared.level_codes);
     for (uint32_t begin = block.index() * kThreads; begin < count;
          begin += block.count() * kThreads) {
       const uint32_t own = count - begin < kThreads ? count - begin : kThreads;
       block.Each([&](uint32_t thread) {
-        const uint32_t code = thread < own ? Send(gaps.entries.indices[begin + thread]) : 0;
+        const uint32_t code = thread < own ? Send(planner.entries.indices[begin + thread]) : 0;
         bytes[thread] = static_cast<uint8_t>(code);
       });
-      PackPlanes(block, shared.codes, own, options.bits, codes + begin / kCodeGroup * options.bits);
+      PackPlanes(block, shared.level_codes, own, options.bits,
+                 level_codes + begin / kCodeGroup * options.bits);
     }
-    const size_t code_bytes = LevelCodeBytes(count, options.bits);
-    const size_t codes_at = kChunkedHeaderBytes + size_t{chunks} * kChunkRangeBytes + code_bytes;
+    const size_t level_code_bytes = LevelCodeBytes(count, options.bits);
+    const size_t indices_at =
+        kChunkedHeaderBytes + size_t{chunks} * kChunkRangeBytes + level_code_bytes;
     block.Once([&] {
       // To fill the word.
-      if (block.index() == 0 && code_bytes % 4 != 0) codes[code_bytes / 2] = 0;
+      if (block.index() == 0 && level_code_bytes % 4 != 0) level_codes[level_code_bytes / 2] = 0;
     });
-    if (!gaps.Measure(block, true, codes_at, output.payload, shared.gaps)) return;
-    block.Once([&] {
-      *output.bytes = gaps.MakePlan(true, codes_at);
+    planner.Plan(block, true, indices_at, output, shared.plan, [&](uint32_t low_bits) {
       uint32_t* header = reinterpret_cast<uint32_t*>(output.payload);
       header[0] = count;
-      header[1] = gaps.plan->low_bits | options.bits << 8 | (options.chunk - 1) << 16;
+      header[1] = low_bits | options.bits << 8 | (options.chunk - 1) << 16;
     });
   }
 
@@ -327,17 +329,17 @@ class CoderOf<ChunkedTwin, Queue> final : public Coder<Queue> {
     uint32_t* const indices = queue.template Scratch<uint32_t>(room_);
     uint32_t* const found = queue.template Scratch<uint32_t>(1);
     queue.Zero(found, 1);
-    const uint32_t of_stretch = ListChunksBody::ChunksOfStretch(options_.chunk);
-    const uint32_t stretches = (chunks_ + of_stretch - 1) / of_stretch;
-    queue.Launch(stretches, ListChunksBody{source, elements_, options_, NewScan(queue, stretches),
-                                           indices, found});
-    const GapsOf gaps = NewGaps(queue, {indices, found, room_});
+    const uint32_t of_group = ListChunksBody::ChunksOfGroup(options_.chunk);
+    const uint32_t groups = (chunks_ + of_group - 1) / of_group;
+    queue.Launch(groups, ListChunksBody{source, elements_, options_, NewScan(queue, groups),
+                                        indices, found});
+    const RicePlanner planner = NewPlanner(queue, {indices, found, room_});
     uint32_t* ranges = reinterpret_cast<uint32_t*>(output.payload + kChunkedHeaderBytes);
     queue.Launch(
         (chunks_ + kTeams - 1) / kTeams,
-        FitLevelsBody{source, gaps.entries, options_.chunk, chunks_, options_.bits, ranges});
-    queue.Launch(EntryBlocks(room_), LevelCodesBody{source, gaps, chunks_, options_, output});
-    LaunchCodes(queue, gaps, output.payload);
+        FitLevelsBody{source, planner.entries, options_.chunk, chunks_, options_.bits, ranges});
+    queue.Launch(EntryBlocks(room_), LevelCodesBody{source, planner, chunks_, options_, output});
+    LaunchCodes(queue, planner, output.payload);
   }
 
  private:

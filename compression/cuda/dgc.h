@@ -26,7 +26,7 @@ struct VelocityMaker {
   }
   PS_HD float Corrected(size_t i) const { return With(i, In().Corrected(i)); }
   template <typename Count>
-  PS_HD void Keep(size_t i, Four& values, Count count) const {
+  PS_HD void Store(size_t i, Four& values, Count count) const {
     StoreFour(velocity + i, values, count);
     if (source.residual == nullptr) return;
     for (uint32_t k = 0; k < count; ++k) values.at[k] = With(i + k, values.at[k]);

@@ -26,8 +26,9 @@ struct StrataBody {
     });
     if (begin == end) return;
     float* values = reinterpret_cast<float*>(payload + 5);
-    // The first and the last stretch of a tile may have drawn an element of its neighbors.
-    const uint32_t first = StretchOf(begin), last = StretchOf(end - 1);
+    // The first and the last stratum may reach into other tiles. The tile that has the drawn
+    // element sends it.
+    const uint32_t first = StratumAt(begin), last = StratumAt(end - 1);
     block.ForEach(last - first + 1, [&](size_t k) {
       const auto j = static_cast<uint32_t>(first + k);
       const Stratum stratum = StratumOf(j, elements, count);
@@ -40,8 +41,8 @@ struct StrataBody {
   }
 
  private:
-  // The stretch that has element i.
-  PS_HD uint32_t StretchOf(size_t i) const {
+  // The stratum that has element i.
+  PS_HD uint32_t StratumAt(size_t i) const {
     return static_cast<uint32_t>(((i + 1) * count + elements - 1) / elements - 1);
   }
   PS_HD void StoreHeader() const {

@@ -1,5 +1,5 @@
-// Rice codes of chosen indices (compression/sparse/rice.h) on a device. One launch measures the
-// gaps between the indices, and writes the codec's values beside it; its last block makes the plan.
+// Rice codes of chosen indices (compression/sparse/rice.h) on a device. One launch writes the
+// codec's values and measures the gaps between the indices; its last block makes the plan.
 // In the next launch a running sum says where each code begins, and each entry sets its own bits.
 #pragma once
 
@@ -23,8 +23,8 @@ struct RicePlan {
   uint32_t codes_at;  // byte offset in the payload
 };
 
-// The gaps between entries, a part of a launch over all entries.
-struct GapsOf {
+// Plans the codes of entries: a part of a launch over all entries.
+struct RicePlanner {
   struct Shared {
     uint32_t zeros[kRiceTries];
     uint32_t ended;
@@ -32,12 +32,28 @@ struct GapsOf {
   Entries entries;
   RicePlan* plan;
 
-  // Phases: measures the gaps, and sets the payload's words behind its values to 0, where the codes
-  // go: from byte `codes_at` on. Not `coded`: there are no codes. Returns true in the block that
-  // ends last: one thread of it calls MakePlan. REQUIRES: values fill their last word.
-  PS_HD bool Measure(const Block& block, bool coded, size_t codes_at, std::byte* payload,
-                     Shared& shared) const {
+  // Phases: measures the gaps, and sets the payload's words for codes to 0: from byte `codes_at`
+  // on. The block that ends last makes the plan: one thread sets *output.bytes and calls
+  // write_header(low_bits). Not `coded`: there are no codes. REQUIRES: values fill their last word.
+  template <typename WriteHeader>
+  PS_HD void Plan(const Block& block, bool coded, size_t codes_at, const CoderOutput& output,
+                  Shared& shared, WriteHeader write_header) const {
     const uint32_t count = coded ? entries.count() : 0;
+    Measure(block, count, shared);
+    const size_t begin = (codes_at + 3) / 4, end = (codes_at + (MostBits(count) + 7) / 8 + 3) / 4;
+    uint32_t* const words = reinterpret_cast<uint32_t*>(output.payload);
+    block.ForAll(end - begin, [&](size_t w) { words[begin + w] = 0; });
+    if (!EndsLast(block, block.count(), &plan->gaps_ended, &shared.ended)) return;
+    block.Once([&] {
+      *output.bytes = codes_at + (ChooseLowBits(count) + 7) / 8;
+      plan->coded = coded;
+      plan->codes_at = static_cast<uint32_t>(codes_at);
+      write_header(plan->low_bits);
+    });
+  }
+
+ private:
+  PS_HD void Measure(const Block& block, uint32_t count, Shared& shared) const {
     const RiceCandidates candidates = CandidatesOf(count);
     block.ForEach(kRiceTries, [&](size_t k) { shared.zeros[k] = 0; });
     block.Each([&](uint32_t thread) {
@@ -46,7 +62,7 @@ struct GapsOf {
            i += block.count() * kThreads) {
         const uint32_t gap = entries.indices[i] - (i == 0 ? 0 : entries.indices[i - 1] + 1);
         for (uint32_t k = 0; k < kRiceTries; ++k) {
-          // No code reads the sums beyond the candidates.
+          // Only candidates have sums. A shift by 32 is undefined.
           const uint32_t low = candidates.first + k;
           if (low <= candidates.last) zeros[k] += gap >> low;
         }
@@ -58,15 +74,10 @@ struct GapsOf {
     block.ForEach(kRiceTries, [&](size_t k) {
       if (shared.zeros[k] != 0) AtomicAdd(&plan->zeros[k], shared.zeros[k]);
     });
-    const size_t begin = (codes_at + 3) / 4, end = (codes_at + (MostBits(count) + 7) / 8 + 3) / 4;
-    uint32_t* const words = reinterpret_cast<uint32_t*>(payload);
-    block.ForAll(end - begin, [&](size_t w) { words[begin + w] = 0; });
-    return EndsLast(block, block.count(), &plan->gaps_ended, &shared.ended);
   }
 
-  // Takes the low_bits that need the least room. Returns the number of the payload's bytes.
-  PS_HD uint64_t MakePlan(bool coded, size_t codes_at) const {
-    const uint32_t count = coded ? entries.count() : 0;
+  // Sets the low_bits whose codes take the fewest bits. Returns these bits.
+  PS_HD uint64_t ChooseLowBits(uint32_t count) const {
     const RiceCandidates candidates = CandidatesOf(count);
     uint64_t bits = 0;
     plan->low_bits = 0;
@@ -76,12 +87,9 @@ struct GapsOf {
       bits = total;
       plan->low_bits = low;
     }
-    plan->coded = coded;
-    plan->codes_at = static_cast<uint32_t>(codes_at);
-    return codes_at + (bits + 7) / 8;
+    return bits;
   }
 
- private:
   PS_HD RiceCandidates CandidatesOf(uint32_t count) const {
     return count == 0 ? RiceCandidates() : CandidatesFor(entries.indices[count - 1], count);
   }
@@ -100,7 +108,7 @@ struct GapsOf {
 };
 
 template <typename Queue>
-GapsOf NewGaps(Queue& queue, const Entries& entries) {
+RicePlanner NewPlanner(Queue& queue, const Entries& entries) {
   RicePlan* const plan = queue.template Scratch<RicePlan>(1);
   queue.Zero(plan, 1);
   return {entries, plan};
@@ -163,7 +171,8 @@ struct CodesBody {
   }
 
  private:
-  // Leaves a gap between the threads' indices, which would lie in one bank of memory.
+  // Leaves a word free after each thread's indices, so that threads read different banks of shared
+  // memory.
   PS_HD static uint32_t Place(uint32_t k) { return k + k / kEach; }
 
   // f(k, gap) for each entry of a thread: entry k of the chunk.
@@ -206,9 +215,9 @@ inline size_t RiceBound(uint32_t room, uint32_t places) {
 
 // Writes the codes, once the plan says where they go.
 template <typename Queue>
-void LaunchCodes(Queue& queue, const GapsOf& gaps, std::byte* payload) {
-  const uint32_t chunks = ScanChunksOf(gaps.entries.room);
-  queue.Launch(chunks, CodesBody{gaps.entries, gaps.plan, NewScan(queue, chunks),
+void LaunchCodes(Queue& queue, const RicePlanner& planner, std::byte* payload) {
+  const uint32_t chunks = ScanChunksOf(planner.entries.room);
+  queue.Launch(chunks, CodesBody{planner.entries, planner.plan, NewScan(queue, chunks),
                                  reinterpret_cast<uint32_t*>(payload)});
 }
 

@@ -1,4 +1,4 @@
-// Running sums of whole numbers, and lists of numbers, each as one launch on a queue.
+// A launch that lists numbers, and parts of launches that need running sums of whole numbers.
 #pragma once
 
 #include "compression/cuda/coder.h"
@@ -52,8 +52,7 @@ class BlockScan {
   uint32_t total_;
 };
 
-// What the blocks of a running sum tell each other. All 0 at first. Blocks take the chunks in the
-// order in which they start, so none waits for one that has not started.
+// What the blocks of a running sum tell each other; see PublishNumber. All 0 at first.
 struct ScanState {
   uint32_t started;  // chunks
   uint32_t sums[];   // of each chunk, plus 1; 0: not yet known

@@ -43,25 +43,23 @@ struct MagnitudesOfEntriesBody {
 // Writes values and header, leaves the rest in the residual, and plans the codes.
 template <typename Maker>
 struct EntriesBody {
-  using Shared = GapsOf::Shared;
+  using Shared = RicePlanner::Shared;
   Maker maker;
-  GapsOf gaps;
+  RicePlanner planner;
   uint32_t elements;
   ValueCoding coding;
   float magnitude;  // of all values, for signs; below 0: their mean is in the payload
   CoderOutput output;
 
   PS_HD void operator()(const Block& block, Shared& shared) const {
-    const uint32_t count = gaps.entries.count();
+    const uint32_t count = planner.entries.count();
     const bool all = count == elements && elements > 0;
     const size_t codes_at = kSparseHeaderBytes + SparseValueBytes(coding, count);
     StoreValues(block, count);
-    if (!gaps.Measure(block, !all, codes_at, output.payload, shared)) return;
-    block.Once([&] {
-      *output.bytes = gaps.MakePlan(!all, codes_at);
+    planner.Plan(block, !all, codes_at, output, shared, [&](uint32_t low_bits) {
       uint32_t* header = reinterpret_cast<uint32_t*>(output.payload);
       header[0] = count;
-      header[1] = gaps.plan->low_bits |
+      header[1] = low_bits |
                   static_cast<uint32_t>(all ? IndexCoding::kAll : IndexCoding::kRice) << 8 |
                   static_cast<uint32_t>(coding) << 16;
       if (coding == ValueCoding::kSign && magnitude >= 0) *Magnitude() = magnitude;
@@ -77,7 +75,7 @@ struct EntriesBody {
     if (coding == ValueCoding::kSign) return StoreSigns(block, count);
     std::byte* const values = output.payload + kSparseHeaderBytes;
     block.ForAll(count, [&](size_t i) {
-      const uint32_t index = gaps.entries.indices[i];
+      const uint32_t index = planner.entries.indices[i];
       const float value = maker.Made(index);
       if (coding == ValueCoding::kFloat) {
         reinterpret_cast<float*>(values)[i] = value;
@@ -99,7 +97,7 @@ struct EntriesBody {
       block.Bits(
           count - begin < kThreads ? count - begin : kThreads,
           [&](uint32_t i) {
-            const uint32_t at = gaps.entries.indices[begin + i];
+            const uint32_t at = planner.entries.indices[begin + i];
             const float value = maker.Made(at);
             const bool bit = value >= 0;
             maker.Leave(at, value + (bit ? -sent : sent));
@@ -126,10 +124,10 @@ void WriteEntries(Queue& queue, const Maker& maker, const Entries& entries, uint
                  MagnitudesOfEntriesBody<Maker>{
                      maker, entries, NewSums(queue, stretches, UseAsMean{entries.found, at})});
   }
-  const GapsOf gaps = NewGaps(queue, entries);
+  const RicePlanner planner = NewPlanner(queue, entries);
   queue.Launch(EntryBlocks(entries.room),
-               EntriesBody<Maker>{maker, gaps, elements, coding, magnitude, output});
-  LaunchCodes(queue, gaps, output.payload);
+               EntriesBody<Maker>{maker, planner, elements, coding, magnitude, output});
+  LaunchCodes(queue, planner, output.payload);
 }
 
 }  // namespace psgd::cuda

@@ -13,7 +13,7 @@ struct CorrectedMaker {
   PS_HD float Corrected(size_t i) const { return source.Corrected(i); }
   PS_HD Source In() const { return source; }
   template <typename Count>
-  PS_HD void Keep(size_t i, Four& values, Count count) const {
+  PS_HD void Store(size_t i, Four& values, Count count) const {
     if (source.residual != nullptr) StoreFour(source.residual + i, values, count);
   }
   PS_HD Source Out() const { return source.AsMade(); }
