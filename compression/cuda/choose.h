@@ -69,9 +69,14 @@ Entries ChooseLargest(Queue& queue, const Maker& maker, uint32_t elements, uint3
   sampled = sampled && WorthSampling(keep, elements);
   Candidates<Maker> candidates = {maker, elements, NewChosen(queue)};
   if (WorthListing(keep, elements)) {
-    const SamplePlan plan = PlanSample(elements, keep, !sampled);
-    uint32_t* const bins = queue.template Scratch<uint32_t>(kSampleBins);
-    queue.Zero(bins, kSampleBins);
+    // A small slice has no sample. Its guess is 0, which all numbers reach.
+    SamplePlan plan;
+    uint32_t* bins = nullptr;
+    if (elements >= kLeastSampled) {
+      plan = PlanSample(elements, keep, !sampled);
+      bins = queue.template Scratch<uint32_t>(kSampleBins);
+      queue.Zero(bins, kSampleBins);
+    }
     queue.Launch(BlocksFor(plan.runs * kSampleRun),
                  SampleBody<Maker>{maker, plan, bins, candidates.chosen});
     // A guess that lets in more is a bad one.

@@ -24,8 +24,9 @@ inline constexpr int kSampleShift = 31 - 13;  // magnitude bits that a bin ignor
 inline constexpr size_t kSampleBins = 1 << 13;
 
 // Whether sampling pays. Small slices, and those that keep more than 1/16, are searched whole.
+inline constexpr size_t kLeastSampled = 16384;  // elements
 constexpr bool WorthSampling(size_t keep, size_t elements) {
-  return elements >= 16384 && keep <= elements / 16;
+  return elements >= kLeastSampled && keep <= elements / 16;
 }
 // Sampled selection accepts between LeastOf and MostOf elements.
 PS_HD constexpr size_t MostOf(size_t keep) { return keep + keep / 3; }

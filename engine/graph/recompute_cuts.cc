@@ -28,7 +28,7 @@ bool MayRunAtOnce(const Graph& graph, int maker, int user, size_t input) {
   const Node &made_by = graph.nodes[maker], &used_by = graph.nodes[user];
   if (IsAnyOf<Dense>(made_by)) return IsAnyOf<Sum, Relu>(used_by) && MayFuse(maker, user);
   if (IsAnyOf<MatMul>(made_by)) return IsAnyOf<Softmax>(used_by) && input == 0;
-  return IsAnyOf<Softmax>(made_by) && IsAnyOf<MatMul>(used_by);
+  return IsAnyOf<Softmax, Transpose>(made_by) && IsAnyOf<MatMul>(used_by);
 }
 
 }  // namespace
