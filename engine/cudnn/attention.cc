@@ -42,6 +42,12 @@ PaddedShape PaddedShapeOf(const Lowering& l, const AttentionPattern& pattern,
   return shape;
 }
 
+// Whether cuDNN has plans for both or for none.
+bool AreAlike(const AttentionPattern& a, const AttentionPattern& b) {
+  return a.queries == b.queries && a.keys == b.keys && a.values == b.values &&
+         a.causal == b.causal && (a.lengths == kNoTensor) == (b.lengths == kNoTensor);
+}
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<FusedAttention>> AttentionPlans::Find(
@@ -52,11 +58,6 @@ absl::StatusOr<std::shared_ptr<FusedAttention>> AttentionPlans::Find(
   Found plan = FusedAttention::Plan(device, problem, plan_only);
   if (!plan.ok() && !absl::IsUnimplemented(plan.status())) return plan.status();
   return known_.emplace_back(problem, std::move(plan)).second;
-}
-
-bool Attentions::AreAlike(const AttentionPattern& a, const AttentionPattern& b) {
-  return a.queries == b.queries && a.keys == b.keys && a.values == b.values &&
-         a.causal == b.causal && (a.lengths == kNoTensor) == (b.lengths == kNoTensor);
 }
 
 absl::Status Attentions::Plan(const Graph& graph, const Device& device, Type type, bool plan_only,

@@ -49,7 +49,6 @@ class Attentions {
     BufferId log_sums = kNoBuffer;
   };
 
-  static bool AreAlike(const AttentionPattern& a, const AttentionPattern& b);
   void LowerPass(Pass pass, const Context& c, Attention* attention);
 
   std::vector<std::shared_ptr<Attention>> of_node_;  // by node; null: in none

@@ -279,11 +279,11 @@ __global__ void LengthsKernel(Lengths op, int64_t rows, int64_t tokens, const in
 }
 
 __global__ void LengthsOfAttentionKernel(int64_t samples, int32_t queries, int32_t keys,
-                                         const int32_t* lengths, int32_t* of_queries,
-                                         int32_t* of_keys) {
+                                         const int32_t* lengths, int32_t* query_lengths,
+                                         int32_t* key_lengths) {
   for (int64_t n = FirstIndex(); n < samples; n += IndexStep()) {
-    of_queries[n] = queries;
-    of_keys[n] = lengths == nullptr ? keys : max(1, min(lengths[n], keys));
+    query_lengths[n] = queries;
+    key_lengths[n] = lengths == nullptr ? keys : max(1, min(lengths[n], keys));
   }
 }
 
@@ -308,9 +308,10 @@ cudaError_t LengthsOfRows(cudaStream_t stream, const Lengths& op, int64_t rows, 
 }
 
 cudaError_t LengthsOfAttention(cudaStream_t stream, int64_t samples, int32_t queries, int32_t keys,
-                               const int32_t* lengths, int32_t* of_queries, int32_t* of_keys) {
+                               const int32_t* lengths, int32_t* query_lengths,
+                               int32_t* key_lengths) {
   Start(stream, Blocks(samples), kThreads, LengthsOfAttentionKernel, samples, queries, keys,
-        lengths, of_queries, of_keys);
+        lengths, query_lengths, key_lengths);
   return cudaGetLastError();
 }
 

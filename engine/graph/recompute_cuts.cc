@@ -22,8 +22,8 @@ bool IsAnyOf(const Node& node) {
 }
 
 // Whether a backend may compute both nodes at once if no other reads what passes between them:
-// parts of an attention, or a product that is added to a residual or clamped. `input`: the place of
-// that value among the inputs.
+// parts of an attention, with the transposes of its heads, or a product that is added to a residual
+// or clamped. `input`: the place of that value among the inputs.
 bool MayRunAtOnce(const Graph& graph, int maker, int user, size_t input) {
   const Node &made_by = graph.nodes[maker], &used_by = graph.nodes[user];
   if (IsAnyOf<Dense>(made_by)) return IsAnyOf<Sum, Relu>(used_by) && MayFuse(maker, user);
