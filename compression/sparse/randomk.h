@@ -3,11 +3,11 @@
 // Liu, Zhang: "Gradient sparsification for communication-efficient distributed optimization", 2018.
 //
 // Steps, c = gradient (+ residual):
-//   1. the slice is cut into k stretches of almost equal length, and one element is drawn from
+//   1. the slice is cut into k strata of almost equal length, and one element is drawn from
 //      each (strata.h). Each element is as likely as in a draw of k of n, and the papers' bounds
 //      depend on that alone. The draw is also sorted, distinct and fast
 //   2. with a residual, values are sent as they are and their residual becomes 0; the residual of
-//      the others is c. Without one, values are multiplied by the length of their stretch (about
+//      the others is c. Without one, values are multiplied by the length of their stratum (about
 //      n / k), so that the decoded slice is an unbiased estimate of c
 //
 // Wire, 20 + 4 * k bytes; the indices do not travel:
