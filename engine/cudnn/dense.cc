@@ -65,7 +65,7 @@ void LowerProductSum(const Chain& chain, const Context& c) {
     const Product product = ProductOf(op, c);
     const BufferId old = added != kNoTensor ? l.Get(added, l.PlainFormat()).buffer : kNoBuffer;
     if (added != kNoTensor) l.SetWork({l.index(), sum_node});
-    PutProduct(product, c, old, is_first ? l.Put(sum, l.PlainFormat()) : l.Native(sum));
+    PutProduct(product, c, old, is_first ? l.Put(sum, l.PlainFormat()) : l.NativeToChange(sum));
   };
   if (const auto* const dense = std::get_if<Dense>(&c.node.op)) lower(*dense);
   if (const auto* const backward = std::get_if<DenseBackwardData>(&c.node.op)) lower(*backward);

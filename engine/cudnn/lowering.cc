@@ -130,6 +130,12 @@ View Lowering::Native(TensorId tensor) {
   return views.front();
 }
 
+View Lowering::NativeToChange(TensorId tensor) {
+  const View view = Native(tensor);
+  tensors_.push_back(tensor);
+  return view;
+}
+
 View Lowering::Get(TensorId tensor, Format format) {
   const View native = Native(tensor);
   for (const View& view : views_[tensor]) {

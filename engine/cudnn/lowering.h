@@ -92,6 +92,8 @@ class Lowering {
   View GetUsual(TensorId tensor) { return Get(tensor, Usual(tensor)); }
   // The tensor in the layout in which it was written, for work in any layout.
   View GetAsWritten(TensorId tensor) { return Get(tensor, {Native(tensor).format.layout, type_}); }
+  // As Native, for a node that also writes the tensor again.
+  View NativeToChange(TensorId tensor);
   // The memory where the present node writes the tensor. External tensors are converted to their
   // external memory after the node.
   View Put(TensorId tensor, Format format);
@@ -148,7 +150,7 @@ class Lowering {
   absl::Status status_;
   int node_ = 0;                   // the present node
   std::vector<int> work_;          // the nodes of its kernel; empty: only itself
-  std::vector<TensorId> tensors_;  // that its kernel reads and writes, each once
+  std::vector<TensorId> tensors_;  // of its kernel, see FusedWork
   // Launches of the present node: once, on new parameters, and in each run first, then, last.
   std::vector<Launch> once_, renewals_, before_, during_, after_;
 };

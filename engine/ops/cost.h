@@ -18,7 +18,7 @@ struct OpCost {
 // `real_bytes`: of an element of a tensor that is not external, as 2 in bf16.
 OpCost CostOf(const Graph& graph, const Node& node, size_t real_bytes);
 
-// The bytes of tensors, each once.
+// The bytes of tensors, each as often as it is listed.
 double BytesOf(const Graph& graph, std::span<const TensorId> tensors, size_t real_bytes);
 
 // As "Conv2dBackwardData".

@@ -30,7 +30,7 @@ struct Step {
 // What a kernel does if it is not just its node, for reports of times.
 struct FusedWork {
   std::vector<int> nodes;         // that it computes, wholly or in part
-  std::vector<TensorId> tensors;  // that it reads and writes, each once
+  std::vector<TensorId> tensors;  // that it reads or writes, each once; if both: twice
 };
 
 // The work of one node. Not thread-safe.

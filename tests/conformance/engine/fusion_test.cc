@@ -264,6 +264,9 @@ TEST(Fusion, ProductsAddThemselvesToSums_cudnn) {
   EXPECT_EQ(kernels.ops["Sum"], 2 * layers + 1);
   constexpr double kWidth = 16, kElements = 7 * 3 * kWidth;
   EXPECT_EQ(kernels.bytes["h.0.attn.out_proj"], 4 * (3 * kElements + kWidth * kWidth + kWidth));
+  // Reads the sum and writes it again.
+  EXPECT_EQ(kernels.bytes["h.0.attn.k_proj.backward_data"], 4 * (3 * kElements + kWidth * kWidth));
+  EXPECT_EQ(kernels.flops["DenseBackwardData+Sum"], 2 * kElements * kWidth);
 }
 
 TEST(Fusion, ProductsAreClamped_cudnn) {
