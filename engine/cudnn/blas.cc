@@ -104,7 +104,9 @@ void MultiplyAndAdd(const Context& c, const Matrix& a, const Matrix& b, const Ma
   using Extra = FusedProduct::Extra;
   const Extra with_bias = relu ? Extra::kAddVectorRelu : Extra::kAddVector;
   auto plan = PlanFused(c, has_bias ? with_bias : Extra::kNothing, a, b, out);
-  if (absl::IsUnimplemented(plan.status())) {
+  // The search for an algorithm knows no addresses.
+  const bool in_place_only = elsewhere && plan.ok() && !(*plan)->AddsElsewhere();
+  if (absl::IsUnimplemented(plan.status()) || in_place_only) {
     multiply();
     if (has_bias) AddBiasToRows(c, out.rows, out.columns, bias, relu, out.view);
     if (elsewhere) l.Run(AddPair, type, out.rows * out.columns, out.view, added, out.view);

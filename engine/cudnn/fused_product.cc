@@ -114,6 +114,15 @@ absl::Status FusedProduct::Choose(const Device& device) {
   return CheckCall(result.state, "cublasLtMatmulAlgoGetHeuristic");
 }
 
+bool FusedProduct::AddsElsewhere() const {
+  int32_t supported = 0;
+  size_t written = 0;
+  const cublasStatus_t asked =
+      cublasLtMatmulAlgoCapGetAttribute(&algorithm_, CUBLASLT_ALGO_CAP_OUT_OF_PLACE_RESULT_SUPPORT,
+                                        &supported, sizeof supported, &written);
+  return asked == CUBLAS_STATUS_SUCCESS && supported != 0;
+}
+
 absl::Status FusedProduct::Run(const Device& device, const void* first, const void* second,
                                const void* added, void* product, void* vector) {
   PSGD_RETURN_IF_ERROR(SetVector(vector));

@@ -39,6 +39,8 @@ class FusedProduct {
   FusedProduct(const FusedProduct&) = delete;
   FusedProduct& operator=(const FusedProduct&) = delete;
 
+  // Whether `added` of Run may lie elsewhere than the product.
+  bool AddsElsewhere() const;
   // Adds the matrix `added` (null: none) to the product. `added` may be `product`.
   // Everything is added before the result is rounded.
   absl::Status Run(const Device& device, const void* first, const void* second, const void* added,

@@ -181,6 +181,17 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
   return CUBLAS_STATUS_SUCCESS;
 }
 
+cublasStatus_t cublasLtMatmulAlgoCapGetAttribute(const cublasLtMatmulAlgo_t*,
+                                                 cublasLtMatmulAlgoCapAttributes_t name,
+                                                 void* value, size_t bytes, size_t*) {
+  const int32_t supported = psgd::emulated::GetSettings().adds_elsewhere ? 1 : 0;
+  if (name != CUBLASLT_ALGO_CAP_OUT_OF_PLACE_RESULT_SUPPORT || bytes != sizeof supported) {
+    return CUBLAS_STATUS_INVALID_VALUE;
+  }
+  std::memcpy(value, &supported, sizeof supported);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t described,
                               const void* alpha, const void* a, cublasLtMatrixLayout_t first,
                               const void* b, cublasLtMatrixLayout_t second, const void* beta,
@@ -196,6 +207,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
   for (const void* at : {a, b, c, static_cast<const void*>(d)}) {
     if (!IsAligned(at, 16)) return CUBLAS_STATUS_INVALID_VALUE;
   }
+  if (c != d && !psgd::emulated::GetSettings().adds_elsewhere) return CUBLAS_STATUS_NOT_SUPPORTED;
   // cublasLt writes in place, or elsewhere, but not beside.
   if (c != d && Overlap(c, d, z)) return CUBLAS_STATUS_INVALID_VALUE;
   const bool a_transposed = operation.first == CUBLAS_OP_T;

@@ -158,12 +158,15 @@ TEST_F(EmulatedDeviceTest, SumsOf16BitProductsHaveMoreBits) {
   EXPECT_EQ(settings_->sums_in_16_bits, 0u);
 }
 
-// cuBLAS may lack a product that adds a bias or a residual, or sums the gradient of a bias.
+// cuBLAS may lack a product that adds a bias or a residual, or sums the gradient of a bias. Or it
+// adds only to the old product.
 TEST_F(EmulatedDeviceTest, BiasesAndResidualsNeedNoFusedProduct) {
   const Problem problem = testing::MakePairProblem();
-  std::vector<float> gradients[2];
-  for (const bool fuses : {false, true}) {
-    settings_->fuses_products = fuses;
+  std::vector<float> gradients[3];
+  for (const int fuses : {0, 1, 2}) {
+    settings_->fuses_products = fuses > 0;
+    settings_->adds_elsewhere = fuses > 1;
+    const uint64_t before = settings_->fused_products;
     const auto network =
         testing::MakeNetwork(testing::SequenceModel("transformer"), problem, options_);
     ASSERT_NE(network, nullptr);
@@ -172,9 +175,11 @@ TEST_F(EmulatedDeviceTest, BiasesAndResidualsNeedNoFusedProduct) {
       const auto gradient = network->gradient(i);
       gradients[fuses].insert(gradients[fuses].end(), gradient.begin(), gradient.end());
     }
-    EXPECT_EQ(settings_->fused_products > before_.fused_products, fuses);
+    EXPECT_EQ(settings_->fused_products > before, fuses > 0);
   }
-  EXPECT_THAT(gradients[1], ::testing::Pointwise(::testing::FloatNear(1e-6f), gradients[0]));
+  for (const int fuses : {1, 2}) {
+    EXPECT_THAT(gradients[fuses], ::testing::Pointwise(::testing::FloatNear(1e-6f), gradients[0]));
+  }
 }
 
 // No cut divides an attention, or a product from the sum that it is added to. Where cuDNN's

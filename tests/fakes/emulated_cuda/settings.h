@@ -39,6 +39,7 @@ struct Settings {
   uint64_t convolutions = 0;        // run so far
   uint64_t attentions = 0;          // run so far
   bool fuses_products = true;       // false: cublasLt has no algorithm
+  bool adds_elsewhere = true;       // false: its algorithms add only to the old product
   uint64_t fused_products = 0;      // run so far
   uint64_t sums_in_16_bits = 0;     // products whose partial sums may have been rounded to 16 bits
 };
