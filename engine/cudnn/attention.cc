@@ -63,7 +63,13 @@ absl::StatusOr<std::shared_ptr<FusedAttention>> AttentionPlans::Find(
 absl::Status Attentions::Plan(const Graph& graph, const Device& device, Type type, bool plan_only,
                               AttentionPlans* plans) {
   of_node_.resize(graph.nodes.size());
-  std::vector<AttentionPattern> patterns = FindAttentions(graph);
+  int others = 0;
+  std::vector<AttentionPattern> patterns = FindAttentions(graph, &others);
+  if (others > 0) {
+    refused_
+        ["their form is not cuDNN's, as without heads, with matrices that other layers read, "
+         "or without some gradients"] = others;
+  }
   const auto trained = [](const AttentionPattern& of) { return !of.backward.empty(); };
   std::ranges::stable_partition(patterns, trained);
   const bool training = !patterns.empty() && trained(patterns.front());

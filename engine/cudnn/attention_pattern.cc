@@ -58,6 +58,16 @@ class AttentionFinder {
     return found;
   }
 
+  // Whether a product makes its scores, and another reads its weights.
+  bool IsBetweenProducts(int softmax) const {
+    return neighbours_.Is<MatMul>(neighbours_.WriterOf(node(softmax).inputs[0])) &&
+           std::ranges::any_of(neighbours_.ReadersOf(node(softmax).outputs[0]),
+                               [&](int reader) { return neighbours_.Is<MatMul>(reader); });
+  }
+  bool HasGradient(int softmax) const {
+    return GradientOfSoftmax(node(softmax).outputs[0]) != kNoNode;
+  }
+
  private:
   // The places of products in AttentionPattern::backward, until it is sorted.
   static constexpr size_t kOfValuesProduct = 1, kOfQueriesProduct = 3, kOfKeysProduct = 4;
@@ -168,13 +178,20 @@ class AttentionFinder {
 
 }  // namespace
 
-std::vector<AttentionPattern> FindAttentions(const Graph& graph) {
+std::vector<AttentionPattern> FindAttentions(const Graph& graph, int* others) {
   std::vector<AttentionPattern> found;
   AttentionFinder finder(graph);
+  int trained = 0, untrained = 0;  // of the others
   for (int i = 0; i < static_cast<int>(graph.nodes.size()); ++i) {
     if (!std::holds_alternative<Softmax>(graph.nodes[i].op)) continue;
-    if (auto attention = finder.Around(i)) found.push_back(*std::move(attention));
+    if (auto attention = finder.Around(i)) {
+      found.push_back(*std::move(attention));
+    } else if (finder.IsBetweenProducts(i)) {
+      ++(finder.HasGradient(i) ? trained : untrained);
+    }
   }
+  // The backward pass may compute one again. That copy has the gradient.
+  if (others != nullptr) *others = trained > 0 ? trained : untrained;
   return found;
 }
 

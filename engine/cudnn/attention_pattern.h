@@ -41,7 +41,8 @@ struct AttentionPattern {
 };
 
 // A node is in at most one pattern. It skips an attention if another node reads its inner matrices,
-// or if only some of its gradients are wanted.
-std::vector<AttentionPattern> FindAttentions(const Graph& graph);
+// or if only some of its gradients are wanted. `others`, if not null, becomes the number of
+// softmaxes between two products that are in no pattern.
+std::vector<AttentionPattern> FindAttentions(const Graph& graph, int* others = nullptr);
 
 }  // namespace psgd::cudnn
