@@ -113,27 +113,6 @@ TEST_F(EmulatedNcclTest, AThreadLaunchesAllPartsInAGroup) {
   EXPECT_THAT(Read(0), ElementsAre(6, 12));
 }
 
-TEST_F(EmulatedNcclTest, RecordedSumsTakeTheNumbersOfTheirReplay) {
-  cudaGraphExec_t graphs[kParts];
-  for (int i = 0; i < kParts; ++i) {
-    ASSERT_EQ(cudaStreamBeginCapture(parts_[i].stream, cudaStreamCaptureModeThreadLocal),
-              cudaSuccess);
-    ASSERT_EQ(Reduce(i), ncclSuccess);
-    cudaGraph_t graph;
-    ASSERT_EQ(cudaStreamEndCapture(parts_[i].stream, &graph), cudaSuccess);
-    ASSERT_EQ(cudaGraphInstantiate(&graphs[i], graph, 0), cudaSuccess);
-    cudaGraphDestroy(graph);
-  }
-  for (float number = 1; number < 4; ++number) {
-    for (int i = 0; i < kParts; ++i) {
-      Write(i, {number, 1}, number);
-      ASSERT_EQ(cudaGraphLaunch(graphs[i], parts_[i].stream), cudaSuccess);
-    }
-    EXPECT_THAT(Read(0), ElementsAre(3 * number * number, 3 * number));
-  }
-  for (cudaGraphExec_t graph : graphs) cudaGraphExecDestroy(graph);
-}
-
 TEST_F(EmulatedNcclTest, AnAbortEndsTheWaitsOfItsPart) {
   Write(0, {1, 2}, 1);
   ASSERT_EQ(Reduce(0), ncclSuccess);
@@ -141,6 +120,15 @@ TEST_F(EmulatedNcclTest, AnAbortEndsTheWaitsOfItsPart) {
   EXPECT_THAT(Read(0), ElementsAre(1, 2));
   aborter.join();
   EXPECT_EQ(Reduce(0), ncclInvalidArgument);
+}
+
+TEST_F(EmulatedNcclTest, RefusesToBeRecorded) {
+  ASSERT_EQ(cudaStreamBeginCapture(parts_[0].stream, cudaStreamCaptureModeThreadLocal),
+            cudaSuccess);
+  EXPECT_EQ(Reduce(0), ncclInvalidUsage);
+  cudaGraph_t graph;
+  ASSERT_EQ(cudaStreamEndCapture(parts_[0].stream, &graph), cudaSuccess);
+  cudaGraphDestroy(graph);
 }
 
 TEST_F(EmulatedNcclTest, RefusesWhatNcclForbids) {

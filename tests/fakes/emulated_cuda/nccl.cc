@@ -88,7 +88,7 @@ void AddUp(const Clique& clique, const std::vector<Reduction>& reductions) {
 
 void Launch(const Asked& asked) {
   ncclComm& part = *asked.part;
-  if (part.ended) return;  // a recording is older than the end
+  if (part.ended) return;
   Clique& clique = *part.clique;
   const uint64_t number = part.sums++;
   std::shared_ptr<Sum>& place = clique.sums[number];
@@ -114,13 +114,13 @@ void Launch(const Asked& asked) {
 
 bool Ended(const ncclComm& part) {
   bool ended = false;
-  CallNow([&] { ended = part.ended; });
+  Call([&] { ended = part.ended; });
   return ended;
 }
 
 ncclResult_t LaunchAsked() {
   for (const Asked& asked : std::exchange(asked_in_group, {})) {
-    Call(asked.stream, [asked] { Launch(asked); });
+    Call([asked] { Launch(asked); });
   }
   return ncclSuccess;
 }
@@ -144,7 +144,7 @@ ncclResult_t ncclCommInitAll(ncclComm_t* comms, int count, const int* devices) {
     return ncclInvalidUsage;
   }
   static std::vector<std::unique_ptr<Clique>>* const all = new std::vector<std::unique_ptr<Clique>>;
-  psgd::emulated::CallNow([&] {
+  psgd::emulated::Call([&] {
     Clique& clique = *all->emplace_back(std::make_unique<Clique>());
     clique.parts.resize(static_cast<size_t>(count));
     for (int i = 0; i < count; ++i) {
@@ -160,7 +160,7 @@ ncclResult_t ncclCommInitAll(ncclComm_t* comms, int count, const int* devices) {
 // Only the part's own stream goes on.
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   ncclResult_t result = ncclSuccess;
-  psgd::emulated::CallNow([&] {
+  psgd::emulated::Call([&] {
     if (std::exchange(comm->ended, true)) result = ncclInvalidArgument;
     for (const auto& [number, sum] : comm->clique->sums) {
       sum->members[static_cast<size_t>(comm->rank)].leaves = true;
@@ -174,7 +174,7 @@ ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t* made, void* scalar, ncclDataT
   if (type != ncclFloat || Ended(*comm)) return ncclInvalidArgument;
   const auto* const value = static_cast<const float*>(scalar);
   const bool on_device = residence == ncclScalarDevice;
-  psgd::emulated::CallNow([&] {
+  psgd::emulated::Call([&] {
     *made = static_cast<ncclRedOp_t>(ncclNumOps + static_cast<int>(comm->factors.size()));
     comm->factors.push_back({on_device ? 1 : *value, on_device ? value : nullptr});
   });
@@ -190,8 +190,9 @@ ncclResult_t ncclReduce(const void* from, void* to, size_t count, ncclDataType_t
       static_cast<size_t>(root) >= comm->clique->parts.size() || Ended(*comm)) {
     return ncclInvalidArgument;
   }
+  // NCCL itself can be recorded. The engine's sums lie between its graphs (recorded_step.h).
   if (psgd::emulated::CurrentDevice() != comm->device ||
-      psgd::emulated::DeviceOf(stream) != comm->device) {
+      psgd::emulated::DeviceOf(stream) != comm->device || psgd::emulated::Recording()) {
     return ncclInvalidUsage;
   }
   asked_in_group.push_back(

@@ -42,7 +42,7 @@ struct Memory {
 // The state that all threads of the process share.
 struct Shared {
   std::mutex mutex;
-  std::condition_variable called;    // by Call or CallNow
+  std::condition_variable called;    // by Call
   std::vector<queued::Asked> asked;  // no test reads it
   queued::Queues queues{0, /*seed=*/1, &asked};
   std::map<int, int> device_of_stream;  // by index
@@ -151,15 +151,7 @@ void Put(cudaStream_t stream, std::function<void()> work) {
   All().queues.Put(stream->index, queued::Asked::kLaunch, std::move(work));
 }
 
-void Call(cudaStream_t stream, const std::function<void()>& call) {
-  std::lock_guard lock(All().mutex);
-  All().queues.Call(stream->index, [=] {
-    call();
-    All().called.notify_all();
-  });
-}
-
-void CallNow(const std::function<void()>& call) {
+void Call(const std::function<void()>& call) {
   std::lock_guard lock(All().mutex);
   call();
   All().called.notify_all();

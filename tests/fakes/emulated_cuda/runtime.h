@@ -23,10 +23,8 @@ void Spend(double microseconds);
 
 // Puts work on the stream.
 void Put(cudaStream_t stream, std::function<void()> work);
-// Calls it while no other thread uses the devices: now or, if the stream is recorded, in each
-// replay.
-void Call(cudaStream_t stream, const std::function<void()>& call);
-void CallNow(const std::function<void()>& call);
+// Calls it now, while no other thread uses the devices.
+void Call(const std::function<void()>& call);
 // Puts a meeting on the stream. REQUIRES: called within Call.
 void Meet(cudaStream_t stream, const std::shared_ptr<queued::Meeting>& meeting, size_t member);
 // Puts the threads of a launch on the stream. cudaGetLastError reports a launch that a device would

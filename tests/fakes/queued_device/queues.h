@@ -116,15 +116,6 @@ class Queues {
     asked_->push_back({kind, stream, 0});
     AddWork(stream, std::move(work));
   }
-  // Calls it now or, if the stream is recorded, in each replay.
-  void Call(int stream, const Work& call) {
-    std::lock_guard lock(mutex_);
-    if (Keep(stream, call)) {
-      ++recordings_.at(stream)->made[stream];
-    } else {
-      call();
-    }
-  }
   // Later work on `stream` runs after the meeting. REQUIRES: the stream is not recorded.
   void Meet(int stream, const std::shared_ptr<Meeting>& meeting, size_t member) {
     std::lock_guard lock(mutex_);
