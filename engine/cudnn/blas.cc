@@ -55,12 +55,13 @@ absl::StatusOr<std::shared_ptr<FusedProduct>> PlanFused(const Context& c, FusedP
                             AsBlas(out));
 }
 
-void CallFused(const Context& c, std::shared_ptr<FusedProduct> plan, const Matrix& a,
+void CallFused(const Context& c, std::shared_ptr<FusedProduct> fused, const Matrix& a,
                const Matrix& b, const Matrix& out, BufferId added, BufferId vector) {
   c.lowering.Call([=, device = c.lowering.device(), a = Argument(a), b = Argument(b),
                    y = Argument(out)](const Buffers& buffers, const Step&) {
-    return plan->Run(*device, b.At(buffers), a.At(buffers), ArgumentIn<const void*>(buffers, added),
-                     y.At(buffers), ArgumentIn<void*>(buffers, vector));
+    return fused->Run(*device, b.At(buffers), a.At(buffers),
+                      ArgumentIn<const void*>(buffers, added), y.At(buffers),
+                      ArgumentIn<void*>(buffers, vector));
   });
 }
 
@@ -103,31 +104,31 @@ void MultiplyAndAdd(const Context& c, const Matrix& a, const Matrix& b, const Ma
   if (!has_bias && !elsewhere) return multiply();
   using Extra = FusedProduct::Extra;
   const Extra with_bias = relu ? Extra::kAddVectorRelu : Extra::kAddVector;
-  auto plan = PlanFused(c, has_bias ? with_bias : Extra::kNothing, a, b, out);
+  auto fused = PlanFused(c, has_bias ? with_bias : Extra::kNothing, a, b, out);
   // The search for an algorithm knows no addresses.
-  const bool in_place_only = elsewhere && plan.ok() && !(*plan)->AddsElsewhere();
-  if (absl::IsUnimplemented(plan.status()) || in_place_only) {
+  const bool in_place_only = elsewhere && fused.ok() && !(*fused)->AddsElsewhere();
+  if (absl::IsUnimplemented(fused.status()) || in_place_only) {
     multiply();
     if (has_bias) AddBiasToRows(c, out.rows, out.columns, bias, relu, out.view);
     if (elsewhere) l.Run(AddPair, type, out.rows * out.columns, out.view, added, out.view);
     return;
   }
-  if (!plan.ok()) return l.Refuse(plan.status());
+  if (!fused.ok()) return l.Refuse(fused.status());
   const BufferId vector = has_bias ? l.Get(bias, {Layout::kPlain, type}).buffer : kNoBuffer;
-  CallFused(c, *std::move(plan), a, b, out, added, vector);
+  CallFused(c, *std::move(fused), a, b, out, added, vector);
 }
 
 void MultiplyAndSum(const Context& c, const Matrix& a, const Matrix& b, const Matrix& out,
                     TensorId sums) {
-  auto plan = PlanFused(c, FusedProduct::Extra::kSumSecond, a, b, out);
-  if (absl::IsUnimplemented(plan.status())) {
+  auto fused = PlanFused(c, FusedProduct::Extra::kSumSecond, a, b, out);
+  if (absl::IsUnimplemented(fused.status())) {
     Multiply(c, a, b, out);
     PutColumnSums(c, a.rows, a.columns, a.view.buffer, sums);
     return;
   }
-  if (!plan.ok()) return c.lowering.Refuse(plan.status());
+  if (!fused.ok()) return c.lowering.Refuse(fused.status());
   const View vector = c.lowering.Put(sums, {Layout::kPlain, out.view.format.type});
-  CallFused(c, *std::move(plan), a, b, out, kNoBuffer, vector.buffer);
+  CallFused(c, *std::move(fused), a, b, out, kNoBuffer, vector.buffer);
 }
 
 }  // namespace psgd::cudnn

@@ -20,10 +20,10 @@ void Convolve(const Conv2d& op, Pass pass, const Context& c, const Shape& x_shap
                                       .tensor_float = c.options.precision == Precision::kTf32};
   auto planned = Convolution::Plan(*l.device(), problem, c.options.choices, c.options.plan_only);
   if (!planned.ok()) return l.Refuse(planned.status());
-  const std::shared_ptr<Convolution> plan = *std::move(planned);
-  const BufferId workspace = l.Temporary(plan->workspace_bytes());
+  const std::shared_ptr<Convolution> convolution = *std::move(planned);
+  const BufferId workspace = l.Temporary(convolution->workspace_bytes());
   l.Call([=, device = l.device()](const Buffers& b, const Step&) {
-    return plan->Run(*device, b[x.buffer], b[w.buffer], b[y.buffer], b[workspace]);
+    return convolution->Run(*device, b[x.buffer], b[w.buffer], b[y.buffer], b[workspace]);
   });
 }
 

@@ -21,7 +21,8 @@ constexpr int64_t kX = 1, kW = 2, kY = 3;  // ids of the tensors in a variant pa
 constexpr int64_t kMostEngines = 8;        // engines to measure
 constexpr size_t kMostWorkspace = 1ull << 30;
 constexpr int kTimedRuns = 3;
-// A graph of launches is timed, because the host takes longer for a launch than some engines.
+// Replays of launches are timed, because the host takes longer for a launch than some engines.
+// engines.
 constexpr float kTimedMilliseconds = 0.3f;
 constexpr int kMostLaunches = 16;
 // An engine must be faster by a twentieth to be chosen over one that cuDNN expects to be faster. So
@@ -160,29 +161,29 @@ class Stopwatch {
   cudaEvent_t begin_ = nullptr, end_ = nullptr;
 };
 
-// Milliseconds of one launch, the fastest of a few runs of a graph of launches. An error of an
-// engine that cannot be recorded is right, because steps are recorded.
-absl::StatusOr<float> Measure(const Device& device, const EnginePlan& engine, void* x, void* w,
+// Milliseconds of one launch, the fastest of a few replays of some launches. An error of a plan
+// that cannot be recorded is right, because steps are recorded.
+absl::StatusOr<float> Measure(const Device& device, const EnginePlan& plan, void* x, void* w,
                               void* y) {
-  PSGD_ASSIGN_OR_RETURN(const auto memory, device.Allocate(engine.workspace_bytes()));
+  PSGD_ASSIGN_OR_RETURN(const auto memory, device.Allocate(plan.workspace_bytes()));
   void* const workspace = memory->data();
-  const auto execute = [&] { return Execute(device, engine, x, w, y, workspace); };
+  const auto execute = [&] { return Execute(device, plan, x, w, y, workspace); };
   Stopwatch watch(device.stream());
   PSGD_RETURN_IF_ERROR(watch.Open());
   PSGD_RETURN_IF_ERROR(execute());  // warms up
   PSGD_ASSIGN_OR_RETURN(const float alone, watch.Time(execute));
   const int launches =
       std::clamp(static_cast<int>(kTimedMilliseconds / std::max(alone, 1e-3f)), 1, kMostLaunches);
-  RecordedStep graph(device.index(), device.stream());
-  PSGD_RETURN_IF_ERROR(graph.Begin());
+  RecordedStep recording(device.index(), device.stream());
+  PSGD_RETURN_IF_ERROR(recording.Begin());
   absl::Status recorded;
   for (int i = 0; i < launches && recorded.ok(); ++i) recorded = execute();
-  recorded.Update(graph.End());
+  recorded.Update(recording.End());
   PSGD_RETURN_IF_ERROR(recorded);
-  PSGD_RETURN_IF_ERROR(graph.Replay());  // warms up
+  PSGD_RETURN_IF_ERROR(recording.Replay());  // warms up
   float best = std::numeric_limits<float>::infinity();
   for (int run = 0; run < kTimedRuns; ++run) {
-    PSGD_ASSIGN_OR_RETURN(const float all, watch.Time([&] { return graph.Replay(); }));
+    PSGD_ASSIGN_OR_RETURN(const float all, watch.Time([&] { return recording.Replay(); }));
     best = std::min(best, all / static_cast<float>(launches));
   }
   return best;

@@ -1,4 +1,5 @@
-// cuDNN's engines for a graph of operations, and plans to run them.
+// cuDNN's engines for a graph of its operations, and plans to run them. An engine is one of cuDNN's
+// ways to compute the graph.
 #pragma once
 
 #include <cstdint>

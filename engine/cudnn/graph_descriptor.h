@@ -8,8 +8,8 @@
 
 namespace psgd::cudnn {
 
-// Owns one descriptor. Calls after an error do nothing; Finalize returns the first error. Not
-// thread-safe.
+// Owns one descriptor: of a tensor, an operation, a graph of operations, an engine or a plan. Calls
+// after an error do nothing; Finalize returns the first error. Not thread-safe.
 class GraphDescriptor {
  public:
   GraphDescriptor() = default;
