@@ -11,11 +11,6 @@
 #include "net/wire_format.h"
 
 namespace psgd {
-namespace {
-
-constexpr size_t kOtherFieldBytes = 1024;  // far more than a header has besides slices and marks
-
-}  // namespace
 
 SessionOptions SessionOptionsOf(const Config& config, const WorkerKey& key) {
   SessionOptions options;
@@ -37,14 +32,7 @@ SessionCore::SessionCore(const SessionOptions& options, const Placement& placeme
     : options_(options),
       placement_(placement),
       shards_(placement.endpoints_size()),
-      pulled_(placement.slices_size()),
-      base_versions_(placement.slices_size()),
-      base_lives_(placement.slices_size()),
-      marks_(placement.slices_size()),
-      parts_left_(placement.endpoints_size()),
-      asked_(placement.slices_size()),
-      slice_seen_(placement.slices_size()),
-      fragments_(placement, options.fragments),
+      pulled_(placement, options.fragments),
       now_(now) {
   for (Shard& shard : shards_) shard.last_heard = now;
 }
@@ -59,26 +47,16 @@ Message SessionCore::MakeMessage(uint32_t shard) const {
 
 void SessionCore::AskShards(uint64_t clock, Time now, bool all, bool aside) {
   SetTime(now);
-  pull_clock_ = clock;
-  pulls_aside_ = aside;
-  std::ranges::fill(parts_left_, 0);
-  arrived_.clear();
-  for (uint32_t id = 0; id < slice_seen_.size(); ++id) {
-    asked_[id] = all || !has_all_ || fragments_.Carries(clock, id);
-    slice_seen_[id] = !asked_[id];
-    if (asked_[id]) ++parts_left_[placement_.slices(static_cast<int>(id)).shard()];
-  }
+  pulled_.Begin(clock, all, aside);
   const uint64_t request = next_request_++;
-  pulls_left_ = 0;
   for (uint32_t s = 0; s < shards_.size(); ++s) {
-    if (parts_left_[s] == 0) continue;
-    ++pulls_left_;
+    if (pulled_.left(s) == 0) continue;
     Message message = MakeMessage(s);
     message.header.mutable_pull()->set_request(request);
     message.header.mutable_pull()->set_clock(clock);
     message.header.mutable_pull()->set_own_clock(ended_clock_);
     message.header.mutable_pull()->set_aside(aside);
-    AddWanted(s, message.header.mutable_pull());
+    pulled_.AddWanted(s, message.header.mutable_pull());
     shards_[s].pull = message;
     shards_[s].pull_sent = Time{};
     Ask(shards_[s], std::move(message));
@@ -90,49 +68,10 @@ void SessionCore::Ask(Shard& shard, Message request) {
   shard.owed_since = now_;
 }
 
-void SessionCore::AddWanted(uint32_t shard, psgd::Pull* pull) const {
-  pull->clear_slices();
-  pull->clear_marks();
-  bool all = true, any_mark = false;
-  for (int id = 0; id < placement_.slices_size(); ++id) {
-    if (placement_.slices(id).shard() != shard) continue;
-    all = all && !slice_seen_[id];
-    if (slice_seen_[id]) continue;
-    pull->add_slices(static_cast<uint32_t>(id));
-    pull->add_marks(marks_[id]);
-    any_mark = any_mark || marks_[id] != 0;
-  }
-  if (all) pull->clear_slices();
-  // Without marks the slices come whole.
-  const bool fit = pull->ByteSizeLong() < kMaxHeaderBytes - kOtherFieldBytes;
-  if (!any_mark || !fit) pull->clear_marks();
-}
-
 Message SessionCore::PullAgain(uint32_t shard) const {
   Message message = *shards_[shard].pull;
-  AddWanted(shard, message.header.mutable_pull());
+  pulled_.AddWanted(shard, message.header.mutable_pull());
   return message;
-}
-
-std::vector<PulledSlice> SessionCore::TakePulled() {
-  has_all_ = has_all_ || !pulls_aside_;
-  for (size_t id = 0; id < pulled_.size(); ++id) {
-    if (!asked_[id] || pulls_aside_) continue;
-    base_versions_[id] = pulled_[id].version;
-    base_lives_[id] = pulled_[id].life;
-    marks_[id] = pulled_[id].mark;
-  }
-  arrived_.clear();
-  return std::exchange(pulled_, std::vector<PulledSlice>(pulled_.size()));
-}
-
-std::optional<std::pair<uint32_t, PulledSlice>> SessionCore::TakeSlice() {
-  if (arrived_.empty()) return std::nullopt;
-  const uint32_t id = arrived_.front();
-  arrived_.pop_front();
-  PulledSlice taken = pulled_[id];
-  pulled_[id].payload = {};
-  return std::pair(id, std::move(taken));
 }
 
 void SessionCore::Push(uint64_t clock, EncodedSlice update, Time now) {
@@ -160,8 +99,8 @@ void SessionCore::AddParts(const EncodedSlice& update, psgd::Push* push) const {
     PushPart* part = push->add_parts();
     part->set_slice(slice);
     part->set_codec(update.codec);
-    part->set_base_version(base_versions_[slice]);
-    part->set_base_life(base_lives_[slice]);
+    part->set_base_version(pulled_.installed(slice).version);
+    part->set_base_life(pulled_.installed(slice).life);
     part->set_with_previous(slice != update.slice);
     part->set_zstd(update.packed.planes);
   };
@@ -228,6 +167,11 @@ bool SessionCore::Owes(const Shard& shard) const {
   return !shard.pushes.empty() || shard.pull || shard.load || shard.probe;
 }
 
+bool SessionCore::AnyOf(std::optional<Message> Shard::*request) const {
+  return std::ranges::any_of(shards_,
+                             [=](const Shard& shard) { return (shard.*request).has_value(); });
+}
+
 void SessionCore::OnMessage(PeerId from, const Message& message, Time now) {
   SetTime(now);
   if (from >= shards_.size() || message.header.worker() != options_.key.worker() ||
@@ -256,7 +200,6 @@ void SessionCore::OnMessage(PeerId from, const Message& message, Time now) {
       // Counted, because an earlier one of several replies may have been lost.
       if (shard.loaded >= reply.total()) {
         shard.load.reset();
-        --loads_left_;
       }
       break;
     }
@@ -309,30 +252,21 @@ void SessionCore::OnPullReply(PeerId from, Shard& shard, const Message& message)
   for (const PullPart& part : reply.parts()) {
     if (!part.with_previous()) ++payloads;
     if (payloads == 0 || payloads > message.payloads.size()) break;
-    if (part.slice() >= slice_seen_.size() || slice_seen_[part.slice()] ||
-        placement_.slices(static_cast<int>(part.slice())).shard() != from) {
-      continue;
-    }
-    slice_seen_[part.slice()] = true;
-    arrived_.push_back(part.slice());
-    if (part.version() < base_versions_[part.slice()]) WentBack(from, part);
-    pulled_[part.slice()] = {
-        part.codec(), part.version(), part.form(), part.mark(), message.payloads[payloads - 1],
-        part.zstd(),  reply.life()};
-    --parts_left_[from];
+    const auto shard_number = static_cast<uint32_t>(from);
+    if (!pulled_.Add(shard_number, part, message.payloads[payloads - 1], reply.life()))
+      WentBack(from, part);
   }
   if (reply.last()) {
     shard.answer.apply = std::chrono::microseconds(reply.apply_us());
     shard.answer.wait = std::chrono::microseconds(reply.wait_us());
   }
-  if (parts_left_[from] > 0) return;
+  if (pulled_.left(static_cast<uint32_t>(from)) > 0) return;
   shard.pull.reset();
   if (shard.pull_sent != Time{}) shard.answer.round_trip = now_ - shard.pull_sent;
   last_answer_ = std::exchange(shard.answer, {});
   if (shard.pull_sent != Time{}) stats_.pull_latency.Add(LatencyBin(now_ - shard.pull_sent));
-  --pulls_left_;
-  stats_.pull_staleness.Add(
-      pull_clock_ > reply.slowest_clock() ? pull_clock_ - reply.slowest_clock() : 0);
+  const uint64_t clock = pulled_.clock(), slowest = reply.slowest_clock();
+  stats_.pull_staleness.Add(clock > slowest ? clock - slowest : 0);
 }
 
 void SessionCore::OnRefusal(PeerId from, Shard& shard, const Refusal& refusal, Time now) {
@@ -440,13 +374,11 @@ std::optional<SessionCore::Outgoing> SessionCore::Next() {
       push = std::prev(shard.pushes.end());
     }
     if (push != shard.pushes.end() && HasRoom(shard, push->bytes)) {
-      offered_ = s;
-      offered_request_ = false;
+      offered_ = {.shard = s, .is_request = false};
       return Outgoing{s, &push->message};
     }
     if (push == shard.pushes.end() && !shard.requests.empty()) {
-      offered_ = s;
-      offered_request_ = true;
+      offered_ = {.shard = s, .is_request = true};
       return Outgoing{s, &shard.requests.front()};
     }
   }
@@ -471,9 +403,9 @@ bool SessionCore::WaitsForRoom() const {
 
 void SessionCore::Sent(Time now) {
   SetTime(now);
-  Shard& shard = shards_[*offered_];
+  Shard& shard = shards_[offered_->shard];
   shard.last_sent = now;
-  if (offered_request_) {
+  if (offered_->is_request) {
     if (shard.requests.front().header.has_pull() && shard.pull_sent == Time{})
       shard.pull_sent = now;
     shard.requests.pop_front();
@@ -484,19 +416,19 @@ void SessionCore::Sent(Time now) {
     push->mark = shard.window.OnSent(shard.flying_bytes == 0, now);
     shard.flying_bytes += push->bytes;
   }
-  turn_ = (*offered_ + 1) % static_cast<uint32_t>(shards_.size());
+  turn_ = (offered_->shard + 1) % static_cast<uint32_t>(shards_.size());
   offered_.reset();
 }
 
 void SessionCore::Retry(Time now, Duration pause) {
   SetTime(now);
-  shards_[*offered_].paused_until = now + pause;
+  shards_[offered_->shard].paused_until = now + pause;
   offered_.reset();
 }
 
 void SessionCore::CannotSend(const absl::Status& why) {
   fatal_ = absl::InternalError(
-      absl::StrCat("a message to shard ", *offered_, " cannot be sent: ", why.message()));
+      absl::StrCat("a message to shard ", offered_->shard, " cannot be sent: ", why.message()));
   offered_.reset();
 }
 
@@ -552,7 +484,6 @@ void SessionCore::LoadState(Time now) {
   SetTime(now);
   const uint64_t request = next_request_++;
   loaded_.clear();
-  loads_left_ = shards_.size();
   for (uint32_t s = 0; s < shards_.size(); ++s) {
     Message message = MakeMessage(s);
     message.header.mutable_load_state()->set_request(request);
@@ -564,10 +495,7 @@ void SessionCore::LoadState(Time now) {
 
 void SessionCore::OnWelcome(PeerId from, Shard& shard, const Welcome& welcome) {
   OnAck(shard, welcome.next_seq());
-  if (shard.probe && welcome.probe() == shard.probe->header.hello().probe()) {
-    shard.probe.reset();
-    --probes_left_;
-  }
+  if (shard.probe && welcome.probe() == shard.probe->header.hello().probe()) shard.probe.reset();
   if (shard.doubt == 0 || welcome.probe() != shard.doubt) {
     // Who waits for weights pushes nothing: this is how it hears of it.
     return Doubt(from, shard, welcome.next_seq(), now_);
@@ -580,7 +508,7 @@ void SessionCore::OnWelcome(PeerId from, Shard& shard, const Welcome& welcome) {
 
 void SessionCore::WentBack(PeerId from, const PullPart& part) {
   fatal_ = Lost(from, absl::StrCat("slice ", part.slice(), " is at version ", part.version(),
-                                   ", and was at ", base_versions_[part.slice()]));
+                                   ", and was at ", pulled_.installed(part.slice()).version));
 }
 
 absl::Status SessionCore::Lost(PeerId from, const std::string& how) const {
@@ -605,7 +533,6 @@ void SessionCore::Doubt(PeerId from, Shard& shard, uint64_t next_seq, Time now) 
 void SessionCore::Probe(const Bytes& payload, Time now) {
   SetTime(now);
   const uint64_t request = next_request_++;
-  probes_left_ = shards_.size();
   for (size_t s = 0; s < shards_.size(); ++s) {
     Message message = MakeMessage(static_cast<uint32_t>(s));
     message.header.mutable_hello()->set_probe(request);

@@ -26,7 +26,7 @@
 #include "proto/config.pb.h"
 #include "proto/control.pb.h"
 #include "worker/encoded_slice.h"
-#include "worker/fragments.h"
+#include "worker/pulled_slices.h"
 #include "worker/send_window.h"
 #include "worker/waited.h"
 
@@ -46,17 +46,6 @@ struct SessionOptions {
 
 // The options that the run's config asks for.
 SessionOptions SessionOptionsOf(const Config& config, const WorkerKey& key);
-
-// One slice's weights as they came, not yet decoded.
-struct PulledSlice {
-  CodecId codec = CODEC_NONE;
-  uint64_t version = 0;
-  PullPart::Form form = PullPart::WHOLE;
-  uint64_t mark = 0;
-  Bytes payload;
-  uint32_t planes = 0;  // of Unpack
-  uint32_t life = 0;    // of the shard that sent it
-};
 
 struct SessionStats {
   uint64_t resent = 0;
@@ -90,24 +79,24 @@ class SessionCore {
   }
   // The weights of the latest pull are only for an evaluation. After it the worker trains on with
   // the weights that it has.
-  bool pulls_aside() const { return pulls_aside_; }
-  const Fragments& fragments() const { return fragments_; }
+  bool pulls_aside() const { return pulled_.aside(); }
+  const Fragments& fragments() const { return pulled_.fragments(); }
   // Whether the latest pull asked for the slice.
-  bool Asked(uint32_t slice) const { return asked_[slice]; }
-  bool pulling() const { return pulls_left_ > 0; }
+  bool Asked(uint32_t slice) const { return pulled_.Asked(slice); }
+  bool pulling() const { return AnyOf(&Shard::pull); }
   // The times of the last finished pull.
   const PullAnswer& last_answer() const { return last_answer_; }
   // Takes the slices of the last finished pull, by slice id; those that it did not ask for are
   // empty. Pushes from now on are computed from these weights, and the next Pull asks for what
   // changed since. REQUIRES: no pull is under way; all slices are installed, in the order in which
   // they were taken.
-  std::vector<PulledSlice> TakePulled();
+  std::vector<PulledSlice> TakePulled() { return pulled_.TakeAll(); }
   // Takes a slice of the latest pull that has come and was not taken yet; nullopt: there is none.
   // TakePulled returns it once more, without its payload.
-  std::optional<std::pair<uint32_t, PulledSlice>> TakeSlice();
+  std::optional<std::pair<uint32_t, PulledSlice>> TakeSlice() { return pulled_.TakeNext(); }
   // The slices that TakePulled will return. Until then, pushes count as computed from the slices
   // that TakePulled returned last.
-  const std::vector<PulledSlice>& pulled() const { return pulled_; }
+  const std::vector<PulledSlice>& pulled() const { return pulled_.slices(); }
 
   // Adds one slice's update of the step that leads to `clock`. Small updates wait until there are
   // enough of them for a message, or until the step ends.
@@ -120,14 +109,14 @@ class SessionCore {
                  Time now);
   // Asks for the residuals and the program's state in the resumed checkpoint.
   void LoadState(Time now);
-  bool loading() const { return loads_left_ > 0; }
+  bool loading() const { return AnyOf(&Shard::load); }
   // By slice id, and by the part ids of common/program_state.h.
   std::map<uint32_t, Bytes> TakeLoadedState() { return std::move(loaded_); }
 
   // Sends each shard its share of meaningless bytes, to measure how long they take. They do not
   // count as a push. REQUIRES: no probe is under way.
   void Probe(const Bytes& payload, Time now);
-  bool probing() const { return probes_left_ > 0; }
+  bool probing() const { return AnyOf(&Shard::probe); }
 
   // Every push and saved state is acknowledged.
   bool AllAcknowledged() const;
@@ -198,12 +187,16 @@ class SessionCore {
     Time paused_until{};
   };
 
+  // The message that Next gave out.
+  struct Offered {
+    uint32_t shard = 0;
+    bool is_request = false;  // otherwise a push
+  };
+
   void SetTime(Time now);
   // Whether an answer is from a leader that was replaced, perhaps without knowing it. What it lacks
   // is not lost. `life`: of the answer; 0: it names none.
   static bool IsReplaced(uint32_t life, Shard* shard);
-  // Names the slices of the pull that have not come, and their marks.
-  void AddWanted(uint32_t shard, psgd::Pull* pull) const;
   // The pull under way, for what has not come.
   Message PullAgain(uint32_t shard) const;
   void AddParts(const EncodedSlice& update, psgd::Push* push) const;
@@ -227,6 +220,8 @@ class SessionCore {
   void WentBack(PeerId from, const PullPart& part);
   void OnWelcome(PeerId from, Shard& shard, const Welcome& welcome);
   bool Owes(const Shard& shard) const;
+  // Whether the request is under way at a shard.
+  bool AnyOf(std::optional<Message> Shard::*request) const;
   Message MakeMessage(uint32_t shard) const;
   // Sends the request, whose answer the shard owes from now on.
   void Ask(Shard& shard, Message request);
@@ -235,34 +230,19 @@ class SessionCore {
   const SessionOptions options_;
   Placement placement_;
   std::vector<Shard> shards_;
-  std::vector<PulledSlice> pulled_;
+  PulledSlices pulled_;
   PullAnswer last_answer_;
-  std::vector<uint64_t> base_versions_;  // by slice id: what pushes are computed from
-  std::vector<uint32_t> base_lives_;     // likewise
-  std::vector<uint64_t> marks_;          // by slice id: of what was installed last
-  uint64_t next_request_ = 1;
-  uint64_t pull_clock_ = 0;
-  bool pulls_aside_ = false;
-  uint64_t ended_clock_ = 0;
-  size_t pulls_left_ = 0;
-  std::vector<size_t> parts_left_;  // of the pull under way, by shard
-  std::vector<bool> asked_;         // by slice: the latest pull asks for it
-  std::vector<bool> slice_seen_;    // likewise: it has come, or was not asked for
-  const Fragments fragments_;
-  bool has_all_ = false;          // every slice was installed once
-  std::deque<uint32_t> arrived_;  // slices for TakeSlice
-  size_t loads_left_ = 0;
-  size_t probes_left_ = 0;
   std::map<uint32_t, Bytes> loaded_;
+  uint64_t next_request_ = 1;
+  uint64_t ended_clock_ = 0;
+  std::optional<Offered> offered_;
+  uint32_t turn_ = 0;  // of the shard that Next asks first
   absl::Status fatal_;
-  std::optional<uint32_t> offered_;  // shard whose message Next gave out
-  bool offered_request_ = false;
-  uint32_t turn_ = 0;
+  SessionStats stats_;
   Time now_{};
   Time acknowledged_at_{};
   Time last_tick_{};
   Time listening_since_{};  // since then Tick was called without a long break
-  SessionStats stats_;
 };
 
 }  // namespace psgd
