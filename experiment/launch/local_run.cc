@@ -8,7 +8,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "common/files.h"
 #include "experiment/launch/resume_advice.h"
 #include "experiment/launch/run_dir_status.h"
 #include "experiment/record/readable.h"
@@ -16,7 +15,6 @@
 #include "experiment/record/run_recorder.h"
 #include "optimizers/diverged.h"
 #include "proto/has_journal.h"
-#include "server/control/server_shares.h"
 
 namespace psgd {
 namespace {
@@ -28,43 +26,29 @@ constexpr Duration kJoin = std::chrono::seconds(10);
 constexpr Duration kGoodbye = std::chrono::seconds(5);
 constexpr Duration kSilence = std::chrono::seconds(2);
 constexpr Duration kRestartRetry = std::chrono::seconds(5);
-constexpr size_t kMostEarlierBytes = size_t{16} << 20;
 
 }  // namespace
 
 LocalRun::LocalRun(LocalRunOptions options)
-    : options_(std::move(options)), start_(SteadyNow()), display_(options_.progress) {
+    : options_(std::move(options)),
+      start_(SteadyNow()),
+      earlier_(options_.resume),
+      display_(options_.progress),
+      notes_(&display_, !options_.launch.command.empty()) {
   status_.set_name(options_.config.name());
   *status_.mutable_config() = options_.config;
-}
-
-void LocalRun::RememberEarlier() {
-  if (options_.resume.empty()) return;
-  const RunDir dir(options_.resume);
-  if (auto text = ReadSmallFile(dir.ConfigFile(), kMostEarlierBytes); text.ok())
-    earlier_config_ = *std::move(text);
-  if (auto text = ReadSmallFile(dir.SummaryFile(), kMostEarlierBytes); text.ok())
-    earlier_summary_ = *std::move(text);
-  const auto summary = ReadSummary(dir.SummaryFile());
-  if (summary.ok() && summary->status == Summary::Status::kFinished)
-    finished_steps_ = summary->steps;
-  seconds_before_ = TotalSeconds(dir.MetricsFile());
 }
 
 // Otherwise a mistake in --set, or a program that does not join or has nothing to do, would stay
 // with a good run.
 void LocalRun::RestoreEarlier() {
-  if (!earlier_config_ || status_.total().steps() > steps_before_) return;
-  const RunDir dir(options_.resume);
-  const auto summary = ReadSummary(dir.SummaryFile());
+  if (options_.resume.empty() || status_.total().steps() > steps_before_) return;
+  const auto summary = ReadSummary(RunDir(options_.resume).SummaryFile());
   if (samples_before_ && summary.ok() && summary->steps > steps_before_) return;
-  is_as_before_ =
-      WriteFileAtomically(dir.ConfigFile(), *earlier_config_).ok() &&
-      (!earlier_summary_ || WriteFileAtomically(dir.SummaryFile(), *earlier_summary_).ok());
+  is_as_before_ = earlier_.Restore();
 }
 
 absl::Status LocalRun::Run() {
-  RememberEarlier();
   auto cluster = LocalCluster::Start(options_.launch);
   PSGD_RETURN_IF_ERROR(cluster.status());
   cluster_ = *std::move(cluster);
@@ -114,9 +98,9 @@ absl::Status LocalRun::Run() {
 }
 
 bool LocalRun::HadNothingToDo() const {
-  if (!finished_steps_) return false;
+  if (!earlier_.finished_steps()) return false;
   const auto summary = ReadSummary(RunDir(run_dir_).SummaryFile());
-  return summary.ok() && summary->steps == *finished_steps_;
+  return summary.ok() && summary->steps == *earlier_.finished_steps();
 }
 
 // They ended with the earlier ps-run. The servers need not wait until their leases expire, and
@@ -141,16 +125,16 @@ void LocalRun::Dismiss(const WorkerStatus& worker, const std::string& reason) {
 
 absl::Status LocalRun::StartWorkers() {
   const auto all = static_cast<size_t>(options_.config.cluster().workers());
-  while (cluster_->workers().size() < all && drain_reason_.empty()) {
+  while (cluster_->workers().size() < all && stop_.reason.empty()) {
     PSGD_RETURN_IF_ERROR(cluster_->StartWorker());
     // A program may take long until it joins.
     if (!options_.launch.command.empty()) continue;
     // Workers start one by one, so that worker 1 of the run is worker-1 of the run directory.
     const std::string& name = cluster_->workers().back()->name();
     const Time start = SteadyNow();
-    while (SteadyNow() - start < kJoin && known_.count(name) == 0) {
+    while (SteadyNow() - start < kJoin && !notes_.Knows(name)) {
       PSGD_RETURN_IF_ERROR(Look());
-      if (!drain_reason_.empty() || !cluster_->leader().Running()) return absl::OkStatus();
+      if (!stop_.reason.empty() || !cluster_->leader().Running()) return absl::OkStatus();
       std::this_thread::sleep_for(kJoinPeriod);
     }
   }
@@ -171,13 +155,13 @@ absl::Status LocalRun::Supervise() {
 bool LocalRun::MayRecover() const {
   const bool died = cluster_->leader().exit_code() < 0;
   // Before training, too: it may have begun after the last answer.
-  return died && !IsOver() && !drain_failed_ && fruitless_recoveries_ < kMostRecoveries &&
+  return died && !IsOver() && !stop_.failed && recoveries_.fruitless < kMostRecoveries &&
          (HasJournal(options_.config) || HasCopies());
 }
 
 absl::Status LocalRun::RecoverServer() {
-  fruitless_recoveries_ = status_.clock() > recovered_at_clock_ ? 0 : fruitless_recoveries_ + 1;
-  recovered_at_clock_ = status_.clock();
+  recoveries_.fruitless = status_.clock() > recoveries_.at_clock ? 0 : recoveries_.fruitless + 1;
+  recoveries_.at_clock = status_.clock();
   const std::string how = absl::StrCat("ps-server ", cluster_->leader().HowItEnded());
   const Time died = SteadyNow();
   if (HasCopies()) {
@@ -203,8 +187,8 @@ absl::Status LocalRun::RecoverServer() {
 
 absl::Status LocalRun::Look() {
   if (stops() >= 2) return Failed("stopped at once, without a checkpoint");
-  if (stops() == 1 && drain_reason_.empty()) {
-    drain_reason_ = "interrupted";
+  if (stops() == 1 && stop_.reason.empty()) {
+    stop_.reason = "interrupted";
     display_.Note(status_.state() == StatusReply::WAITING
                       ? "stopping: training has not begun, so no checkpoint is taken (Ctrl-C again "
                         "stops at once)"
@@ -220,7 +204,7 @@ absl::Status LocalRun::Look() {
   if (cluster_->HearServers()) TakenOver(SteadyNow());
   PSGD_RETURN_IF_ERROR(RestartServers());
   Poll();
-  if (!drain_reason_.empty() && !drain_sent_) Drain(drain_reason_, drain_failed_);
+  if (!stop_.reason.empty() && !stop_.sent) Drain();
   return CheckDeadlines();
 }
 
@@ -274,27 +258,25 @@ bool LocalRun::Ask() {
 
 void LocalRun::Poll() {
   if (!Ask()) return;
-  ShowNewcomers();
-  ShowTroubles();
-  ShowNotes();
+  notes_.Show(status_, cluster_->workers(), /*stopping=*/!stop_.reason.empty());
   display_.Update(status_);
   // ps-worker ends with an error instead.
   if (status_.state() == StatusReply::WAITING && !cluster_->workers().empty() &&
       buried_.size() == static_cast<size_t>(options_.config.cluster().workers()) &&
-      !AnyoneLives() && drain_reason_.empty()) {
-    drain_reason_ = absl::StrCat(
+      !AnyoneLives() && stop_.reason.empty()) {
+    stop_.reason = absl::StrCat(
         "all workers ended and none had joined the run: does the command join it, as "
         "psgd.torch.join(model, optimizer) does? The logs are in ",
         run_dir_);
-    drain_failed_ = true;
+    stop_.failed = true;
   }
   const bool ours_ended =
       !cluster_->workers().empty() && buried_.size() == cluster_->workers().size();
   // Workers that people started by hand count as well.
-  if (ours_ended && !AnyoneLives() && drain_reason_.empty() &&
+  if (ours_ended && !AnyoneLives() && stop_.reason.empty() &&
       status_.state() == StatusReply::TRAINING) {
-    drain_reason_ = absl::StrCat("no worker is left", WhyTheWorkersLeft());
-    drain_failed_ = true;
+    stop_.reason = absl::StrCat("no worker is left", WhyTheWorkersLeft());
+    stop_.failed = true;
   }
 }
 
@@ -309,16 +291,6 @@ std::string LocalRun::WhyTheWorkersLeft() const {
     why = worker.note();
   }
   return why.empty() ? "" : absl::StrCat("; ", name, " ", why);
-}
-
-void LocalRun::ShowNewcomers() {
-  for (const WorkerStatus& worker : status_.workers()) {
-    if (!worker.live() || !known_.insert(worker.name()).second) continue;
-    const auto& ours = cluster_->workers();
-    const bool by_hand = std::ranges::none_of(
-        ours, [&](const auto& child) { return child->name() == worker.name(); });
-    if (by_hand) display_.Note(absl::StrCat("worker ", worker.name(), " joined"));
-  }
 }
 
 void LocalRun::BuryWorkers() {
@@ -359,30 +331,31 @@ void LocalRun::BuryWorker(const ChildProcess& worker, bool state_known) {
     display_.Note(absl::StrCat(worker.name(), " left as it was asked to; the others go on"));
     return;
   }
-  if (drain_failed_) return;  // the failure was already shown
+  if (stop_.failed) return;  // the failure was already shown
   display_.Note(cluster_->Obituary(worker), /*important=*/true);
   if (!state_known) return;  // the servers are gone, and the run's summary says why
   if (status_.state() == StatusReply::WAITING) {
-    drain_reason_ = absl::StrCat(worker.name(), " ", worker.HowItEnded(), " before training began");
-    drain_failed_ = true;
-    config_at_fault_ = options_.launch.command.empty() && worker.exit_code() == kExitUsersFault;
+    stop_.reason = absl::StrCat(worker.name(), " ", worker.HowItEnded(), " before training began");
+    stop_.failed = true;
+    stop_.config_at_fault =
+        options_.launch.command.empty() && worker.exit_code() == kExitUsersFault;
   } else if (buried_.size() < cluster_->workers().size()) {
     display_.Note("the other workers go on", /*important=*/true);
   }
 }
 
-void LocalRun::Drain(const std::string& reason, bool failed) {
+void LocalRun::Drain() {
   DrainRequest request;
-  request.set_reason(reason);
-  request.set_failed(failed);
-  drain_sent_ = client_->Drain(request).ok();
+  request.set_reason(stop_.reason);
+  request.set_failed(stop_.failed);
+  stop_.sent = client_->Drain(request).ok();
 }
 
 absl::Status LocalRun::ServerEnded() {
   const ChildProcess& server = cluster_->leader();
-  if (drain_failed_ && server.exit_code() == 1) {
-    return config_at_fault_ ? absl::InvalidArgumentError(drain_reason_)
-                            : absl::AbortedError(WithAdvice(drain_reason_));
+  if (stop_.failed && server.exit_code() == 1) {
+    return stop_.config_at_fault ? absl::InvalidArgumentError(stop_.reason)
+                                 : absl::AbortedError(WithAdvice(stop_.reason));
   }
   if (const std::string why = FailureInSummary(); !why.empty()) {
     return absl::AbortedError(WithAdvice(why));
@@ -393,7 +366,7 @@ absl::Status LocalRun::ServerEnded() {
   WaitForWorkers();
   ShowTheLast();
   if (server.exit_code() == 0) return CheckpointsWritten();
-  const std::string& why = drain_reason_.empty() ? status_.detail() : drain_reason_;
+  const std::string& why = stop_.reason.empty() ? status_.detail() : stop_.reason;
   return absl::CancelledError(absl::StrCat(why.empty() ? "drained" : why, ". ", Advice()));
 }
 
@@ -442,7 +415,7 @@ absl::Status LocalRun::Failed(std::string what) {
   const bool asked = stops() > 0;
   const Summary summary =
       SummaryOf(status_, asked ? Summary::Status::kInterrupted : Summary::Status::kFailed, what,
-                Seconds(SteadyNow() - start_), samples_before_.value_or(0), seconds_before_);
+                Seconds(SteadyNow() - start_), samples_before_.value_or(0), earlier_.seconds());
   const absl::Status written = WriteSummary(summary, RunDir(run_dir_).SummaryFile());
   if (!written.ok()) display_.Note(std::string(written.message()), /*important=*/true);
   const std::string message = WithAdvice(std::move(what)) + KeysLeft();
@@ -529,42 +502,26 @@ absl::Status LocalRun::RestartServers() {
       return Failed(absl::StrCat(how, ", and its shards with it (durability.acknowledge: memory)"));
     }
     display_.Note(absl::StrCat(how, "; it is started again"), /*important=*/true);
-    dead_.push_back(number);
+    recoveries_.dead.push_back(number);
   }
-  if (dead_.empty() || IsOver() || SteadyNow() < next_restart_ || !cluster_->leader().Running())
+  std::vector<size_t>& dead = recoveries_.dead;
+  if (dead.empty() || IsOver() || SteadyNow() < recoveries_.next_restart ||
+      !cluster_->leader().Running()) {
     return absl::OkStatus();
-  const absl::Status started = cluster_->RestartServer(dead_.front());
+  }
+  const absl::Status started = cluster_->RestartServer(dead.front());
   if (started.ok()) {
-    dead_.erase(dead_.begin());
-    fruitless_restarts_ = 0;
+    dead.erase(dead.begin());
+    recoveries_.fruitless_restarts = 0;
     client_->SetServers(cluster_->ControlAddresses());
     return absl::OkStatus();
   }
-  next_restart_ = SteadyNow() + kRestartRetry;
+  recoveries_.next_restart = SteadyNow() + kRestartRetry;
   if (!cluster_->leader().Running() || absl::IsCancelled(started)) return absl::OkStatus();
-  if (++fruitless_restarts_ > kMostRecoveries && !HasCopies())
+  if (++recoveries_.fruitless_restarts > kMostRecoveries && !HasCopies())
     return Failed(std::string(started.message()));
   display_.Note(std::string(started.message()), /*important=*/true);
   return absl::OkStatus();
-}
-
-void LocalRun::ShowNotes() {
-  if (options_.launch.command.empty()) return;
-  for (const std::string& note : status_.total().notes()) {
-    if (noted_.insert(note).second) display_.Note("note: " + note);
-  }
-}
-
-void LocalRun::ShowTroubles() {
-  const auto show_once = [&](const std::string& trouble, std::string* shown) {
-    if (!trouble.empty() && *shown != trouble) display_.Note(trouble, /*important=*/true);
-    *shown = trouble;
-  };
-  const std::string& checkpoint = status_.failed_checkpoint();
-  show_once(status_.waits_for(), &waits_for_);
-  show_once(checkpoint.empty() ? "" : absl::StrCat("could not be written: ", checkpoint),
-            &failed_checkpoint_);
-  show_once(!drain_reason_.empty() ? StopWaitsFor(status_) : "", &stop_waits_for_);
 }
 
 }  // namespace psgd

@@ -8,11 +8,14 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "common/status.h"
+#include "experiment/launch/earlier_results.h"
 #include "experiment/launch/launcher.h"
 #include "experiment/launch/progress.h"
 #include "experiment/launch/resume_advice.h"
+#include "experiment/launch/status_notes.h"
 #include "proto/control.pb.h"
 #include "worker/control_client.h"
 
@@ -52,6 +55,22 @@ class LocalRun {
  private:
   static constexpr int kMostRecoveries = 3;  // fruitless recoveries in a row
 
+  // Why the run is to end before its time.
+  struct Stop {
+    std::string reason;  // not empty: the server must drain
+    bool failed = false;
+    bool config_at_fault = false;  // as the exit code says
+    bool sent = false;
+  };
+  // Servers that ended and are started again.
+  struct Recoveries {
+    int fruitless = 0;           // of the leader, since the clock last moved
+    uint64_t at_clock = 0;       // of the last one
+    std::vector<size_t> dead;    // other servers, to restart
+    int fruitless_restarts = 0;  // of these, since one last came back
+    Time next_restart{};         // the earliest time
+  };
+
   absl::Status StartWorkers();
   // Removes the workers of the earlier ps-run from a run that goes on where its journals end.
   void DismissEarlierWorkers();
@@ -66,8 +85,8 @@ class LocalRun {
   absl::Status CheckDeadlines();
   void BuryWorkers();
   void BuryWorker(const ChildProcess& worker, bool state_known);
-  void ShowNewcomers();
-  void Drain(const std::string& reason, bool failed);
+  // Asks the server to drain, because of the stop.
+  void Drain();
   absl::Status ServerEnded();
   // Why the server that ended says that the run failed; empty: it does not say so.
   std::string FailureInSummary() const;
@@ -84,15 +103,8 @@ class LocalRun {
   void TakenOver(Time since);
   // Restarts dead servers from the data on their disks, or fails the run.
   absl::Status RestartServers();
-  // Shows each trouble once, and which absent servers delay the stop.
-  void ShowTroubles();
-  // Shows each of the run's notes once. In a run of ps-worker it shows none, because ps-run found
-  // them before the start.
-  void ShowNotes();
   absl::Status Failed(std::string what);
-  // RememberEarlier reads the earlier results of a resumed run. RestoreEarlier writes them back, if
-  // nothing was trained since.
-  void RememberEarlier();
+  // Writes the results of before back, if nothing was trained since.
   void RestoreEarlier();
   // A finished run that went on has made no more steps.
   bool HadNothingToDo() const;
@@ -111,7 +123,9 @@ class LocalRun {
 
   const LocalRunOptions options_;
   const Time start_;
+  const EarlierResults earlier_;
   ProgressDisplay display_;
+  StatusNotes notes_;
   std::unique_ptr<LocalCluster> cluster_;
   std::unique_ptr<ControlClient> client_;
   std::string run_dir_;
@@ -119,30 +133,15 @@ class LocalRun {
   StatusReply status_;                      // the last answer
   std::optional<uint64_t> samples_before_;  // trained before a resume: in the first answer
   uint64_t steps_before_ = 0;               // likewise
-  std::optional<std::string> earlier_config_, earlier_summary_;
-  std::optional<uint64_t> finished_steps_;  // before it was resumed; nothing: it had not finished
-  std::optional<double> seconds_before_;    // of its parts; nothing: it is not resumed
   bool is_as_before_ = false;
   Time last_heard_{};
   bool told_silence_ = false;     // people know that the leader does not answer
   Time last_going_on_{};          // when the run was last not over
   std::set<std::string> buried_;  // names of workers that ended
-  std::set<std::string> known_;   // workers already shown to people
-  int fruitless_recoveries_ = 0;  // since the clock last moved
-  int fruitless_restarts_ = 0;    // of other servers, since one last came back
-  Time next_restart_{};           // the earliest time
-  std::vector<size_t> dead_;      // servers to restart
-  uint64_t recovered_at_clock_ = 0;
   int command_exit_code_ = 0;
+  Recoveries recoveries_;
+  Stop stop_;
   mutable std::optional<bool> goes_on_by_journals_;  // nothing: not asked yet
-  bool config_at_fault_ = false;
-  std::string drain_reason_;  // not empty: the server must drain
-  bool drain_failed_ = false;
-  bool drain_sent_ = false;
-  std::string stop_waits_for_;  // last shown to people
-  std::string waits_for_;       // last shown to people
-  std::string failed_checkpoint_;
-  std::set<std::string> noted_;  // already shown to people
 };
 
 }  // namespace psgd
