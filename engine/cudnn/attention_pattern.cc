@@ -22,9 +22,12 @@ class AttentionFinder {
     const int product = neighbours_.WriterOf(scores);
     const Shape& shape = graph_.shape(scores);
     if (!IsProduct(product, false, true) || neighbours_.OnlyReaderOf(scores) != softmax ||
-        shape.size() != 4 || (op.causal && shape[2] != shape[3]) || ScaleOf(product) <= 0) {
+        shape.size() < 3 || shape.size() > 4 || (op.causal && shape.end()[-2] != shape.back()) ||
+        ScaleOf(product) <= 0) {
       return std::nullopt;
     }
+    // Samples have lengths, heads have none.
+    if (shape.size() == 3 && node(softmax).inputs.size() > 1) return std::nullopt;
     AttentionPattern found = {.causal = op.causal, .scale = op.scale * ScaleOf(product)};
     if (node(softmax).inputs.size() > 1) found.lengths = node(softmax).inputs[1];
     const TensorId queries = node(product).inputs[0], keys = node(product).inputs[1];
@@ -36,9 +39,9 @@ class AttentionFinder {
     const TensorId values = node(values_product).inputs[1];
     found.forward = {product, softmax, values_product};
     found.forward_at = values_product;
-    found.queries = graph_.shape(queries);
-    found.keys = graph_.shape(keys);
-    found.values = graph_.shape(values);
+    found.queries = WithSamples(graph_.shape(queries));
+    found.keys = WithSamples(graph_.shape(keys));
+    found.values = WithSamples(graph_.shape(values));
     const bool has_gradients = !AreAll(weights, {values_product});
     if (has_gradients && !AddBackward(softmax, &found)) return std::nullopt;
 
@@ -77,6 +80,10 @@ class AttentionFinder {
     if (!neighbours_.Is<MatMul>(index)) return false;
     const MatMul& op = std::get<MatMul>(node(index).op);
     return op.transpose_a == transpose_a && op.transpose_b == transpose_b;
+  }
+  static Shape WithSamples(Shape shape) {
+    if (shape.size() == 3) shape.insert(shape.begin(), 1);
+    return shape;
   }
   float ScaleOf(int product) const { return std::get<MatMul>(node(product).op).scale; }
 
@@ -141,10 +148,9 @@ class AttentionFinder {
   // Makes the node a part of the pass if it exchanges places and heads. False: it does not, or
   // belongs to another attention.
   bool TakeTranspose(int index, std::vector<int>* pass) {
-    if (!neighbours_.Is<Transpose>(index) ||
-        std::get<Transpose>(node(index).op).permutation != std::vector{0, 2, 1, 3}) {
-      return false;
-    }
+    if (!neighbours_.Is<Transpose>(index)) return false;
+    const auto& order = std::get<Transpose>(node(index).op).permutation;
+    if (order != std::vector{0, 2, 1, 3} && order != std::vector{1, 0, 2}) return false;
     if (std::ranges::count(*pass, index) > 0) return true;  // two operands are one tensor
     if (taken_[index]) return false;
     taken_[index] = true;

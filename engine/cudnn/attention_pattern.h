@@ -1,5 +1,6 @@
 // The attentions of a graph: a product, a softmax, a product, and their gradients, as AddAttention
 // makes them. Between them pass only matrices of queries by keys, which one kernel need not store.
+// Tensors of three axes, as of torch.bmm, are those of one sample with many heads.
 #pragma once
 
 #include <array>
@@ -25,7 +26,8 @@ enum AttentionTensor {
 struct AttentionPattern {
   struct Operand {
     TensorId tensor = kNoTensor;
-    // The tensor is N T H D, and not N H T D: the attention also does the work of a Transpose.
+    // The tensor is N T H D, and not N H T D, or T H D and not H T D: the attention also does the
+    // work of a Transpose.
     bool places_first = false;
   };
 

@@ -43,16 +43,33 @@ absl::StatusOr<Ordered> InOrder(const OpContext& c, const Value& a, const Value&
   return ordered;
 }
 
-// The sum with a known array that masks elements of a softmax, as work to do later.
-std::optional<Value> Masked(const Value& large, const Value& known, const Shape& shape,
-                            const Shape& small) {
-  const bool masks = known.known() && known.array->real() && large.mask == nullptr &&
-                     !large.flipped && known.array->count() > 1 && EndsWith(shape, small) &&
-                     std::any_of(known.array->reals.begin(), known.array->reals.end(),
-                                 [](float value) { return value <= kMasked; });
-  if (!masks) return std::nullopt;
+// The array without leading axes along which it repeats, as a mask for all samples and heads.
+ArrayPtr WithoutRepeats(const ArrayPtr& array) {
+  const auto begin = array->reals.begin();
+  int64_t count = array->count();
+  auto axis = array->shape.begin();
+  for (; array->shape.end() - axis > 1; ++axis) {
+    const int64_t each = count / *axis;
+    if (!std::equal(begin + each, begin + count, begin)) break;
+    count = each;
+  }
+  return MakeReals({axis, array->shape.end()}, {begin, begin + count});
+}
+
+// The sum with a known array that masks elements of a softmax, as work to do later. The sum with
+// zeros, as of a mask of no padding, is no work.
+std::optional<Value> Masked(const OpContext& c, const Value& large, const Value& known) {
+  if (!known.known() || !known.array->real() || known.array->count() < 2) return std::nullopt;
+  const Shape shape = c.importer.FileShapeOf(large);
+  const auto sum = TogetherShape(shape, known.array->shape);
+  if (!sum.ok() || *sum != shape) return std::nullopt;
+  const std::vector<float>& reals = known.array->reals;
+  if (std::ranges::all_of(reals, [](float value) { return value == 0; })) return large;
+  const bool masks = std::ranges::any_of(reals, [](float value) { return value <= kMasked; });
+  if (!masks || large.mask != nullptr) return std::nullopt;
   Value masked = large;
-  masked.mask = known.array->shape == small ? known.array : MakeReals(small, known.array->reals);
+  masked.mask = WithoutRepeats(known.array);
+  if (!EndsWith(c.importer.ShapeOf(large), masked.mask->shape)) return std::nullopt;
   return masked;
 }
 
@@ -73,8 +90,8 @@ Imported AddTwo(const OpContext& c, const Value& a, const Value& b) {
   const Shape shape = c.importer.ShapeOf(ordered.large);
   const Shape small = WithoutLeadingOnes(c.importer.ShapeOf(ordered.small));
   Graph* g = c.graph();
-  if (const auto masked = Masked(ordered.large, ordered.small, shape, small)) {
-    PSGD_RETURN_IF_ERROR(c.importer.Spend(masked->mask->count()));
+  if (const auto masked = Masked(c, ordered.large, ordered.small)) {
+    PSGD_RETURN_IF_ERROR(c.importer.Spend(ordered.small.array->count()));
     return std::vector<Value>{*masked};
   }
   if (ordered.small.known() && !ordered.small.array->real()) {
@@ -314,18 +331,14 @@ std::optional<Value> MaskedWhere(const OpContext& c) {
   const Value& x = replaced_where ? c.in(2) : c.in(1);
   const Value& number = replaced_where ? c.in(1) : c.in(2);
   if (!c.in(0).known() || c.in(0).array->real()) return std::nullopt;
-  const Shape where = WithoutLeadingOnes(c.in(0).array->shape);
-  if (!IsNumber(number) || number.array->reals[0] > kMasked || x.tensor == kNoTensor ||
-      x.mask != nullptr || x.flipped || where.empty() || !EndsWith(c.importer.ShapeOf(x), where)) {
+  if (!IsNumber(number) || number.array->reals[0] > kMasked || x.tensor == kNoTensor) {
     return std::nullopt;
   }
   std::vector<float> mask;
   for (int64_t truth : c.in(0).array->ints) {
     mask.push_back((truth != 0) == replaced_where ? number.array->reals[0] : 0);
   }
-  Value masked = x;
-  masked.mask = MakeReals(where, std::move(mask));
-  return masked;
+  return Masked(c, x, {.array = MakeReals(c.in(0).array->shape, std::move(mask))});
 }
 
 bool MasksAWholeRow(const Array& mask) {
@@ -342,7 +355,8 @@ Imported ImportWhere(const OpContext& c) {
     if (c.in(i).known()) PSGD_RETURN_IF_ERROR(c.importer.Spend(c.in(i).array->count()));
   }
   if (const std::optional<Value> masked = MaskedWhere(c)) {
-    if (MasksAWholeRow(*masked->mask)) return c.Unsupported("masks a whole row");
+    if (masked->mask != nullptr && MasksAWholeRow(*masked->mask))
+      return c.Unsupported("masks a whole row");
     return std::vector<Value>{*masked};
   }
   PSGD_ASSIGN_OR_RETURN(const Value chosen, Choose(c, AsNumbers(c.in(0)), c.in(1), c.in(2)));

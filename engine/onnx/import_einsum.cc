@@ -97,7 +97,7 @@ absl::StatusOr<Lettered> SummedTo(const OpContext& c, Lettered x, const std::str
 }
 
 // The product of matrices: letters in both and in the result number the matrices, the others of a
-// are rows, the others of b columns.
+// are rows, the others of b columns. If b ends in a summed letter, the product itself transposes.
 absl::StatusOr<Lettered> Product(const OpContext& c, const Lettered& a, const Lettered& b,
                                  const std::string& result) {
   Graph* g = c.graph();
@@ -109,28 +109,34 @@ absl::StatusOr<Lettered> Product(const OpContext& c, const Lettered& a, const Le
     if (!Has(a.letters, letter)) columns += letter;
   }
   PSGD_ASSIGN_OR_RETURN(const Lettered left, Reordered(c, a, matrices + rows + summed));
-  PSGD_ASSIGN_OR_RETURN(const Lettered right, Reordered(c, b, matrices + summed + columns));
+  const bool flip = Has(summed, b.letters.back());
+  PSGD_ASSIGN_OR_RETURN(const Lettered right,
+                        Reordered(c, b, matrices + (flip ? columns + summed : summed + columns)));
   const auto part = [&](const Lettered& of, size_t begin, size_t length) {
     const Shape& shape = g->shape(of.tensor);
     const auto first = shape.begin() + static_cast<int64_t>(begin);
     return Shape(first, first + static_cast<int64_t>(length));
   };
-  Shape shape = part(left, 0, matrices.size());
-  const int64_t count = ElementCount(shape);
+  const Shape shape = part(left, 0, matrices.size());
   const Shape high = part(left, matrices.size(), rows.size());
-  const Shape wide = part(right, matrices.size() + summed.size(), columns.size());
+  const Shape wide = part(right, matrices.size() + (flip ? 0 : summed.size()), columns.size());
   const int64_t m = ElementCount(high), n = ElementCount(wide);
-  const int64_t k = ElementCount(g->shape(left.tensor)) / (count * m);
-  PSGD_ASSIGN_OR_RETURN(const TensorId x,
-                        AddReshape(g, c.name + ".left", left.tensor, {count, m, k}));
+  const int64_t k = ElementCount(g->shape(left.tensor)) / (ElementCount(shape) * m);
+  const auto shaped = [&](const char* what, TensorId of, const Shape& end) {
+    Shape to = shape;
+    to.insert(to.end(), end.begin(), end.end());
+    if (to.empty()) to = {1};
+    return to == g->shape(of) ? absl::StatusOr<TensorId>(of)
+                              : AddReshape(g, absl::StrCat(c.name, what), of, to);
+  };
+  PSGD_ASSIGN_OR_RETURN(const TensorId x, shaped(".left", left.tensor, {m, k}));
   PSGD_ASSIGN_OR_RETURN(const TensorId y,
-                        AddReshape(g, c.name + ".right", right.tensor, {count, k, n}));
+                        shaped(".right", right.tensor, flip ? Shape{n, k} : Shape{k, n}));
   Lettered made = {.letters = matrices + rows + columns};
-  PSGD_ASSIGN_OR_RETURN(made.tensor, AddMatMul(g, c.name, {}, x, y));
-  shape.insert(shape.end(), high.begin(), high.end());
-  shape.insert(shape.end(), wide.begin(), wide.end());
-  if (shape.empty()) shape = {1};
-  PSGD_ASSIGN_OR_RETURN(made.tensor, AddReshape(g, c.name + ".product", made.tensor, shape));
+  PSGD_ASSIGN_OR_RETURN(made.tensor, AddMatMul(g, c.name, {.transpose_b = flip}, x, y));
+  Shape end = high;
+  end.insert(end.end(), wide.begin(), wide.end());
+  PSGD_ASSIGN_OR_RETURN(made.tensor, shaped(".product", made.tensor, end));
   return made;
 }
 

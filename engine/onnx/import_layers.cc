@@ -14,12 +14,23 @@
 namespace psgd::onnx {
 namespace {
 
-// The value without the transpose and scale that the product itself can apply.
-absl::StatusOr<TensorId> Bare(const OpContext& c, const Value& value) {
-  Value bare = value;
-  bare.flipped = false;
-  bare.scale = value.mask == nullptr ? 1 : value.scale;
-  return c.importer.Tensor(bare);
+// A factor of a product, which itself multiplies by the scale and exchanges the last two axes.
+struct MatrixFactor {
+  TensorId tensor = kNoTensor;
+  bool flipped = false;
+  float scale = 1;
+};
+absl::StatusOr<MatrixFactor> FactorOf(const OpContext& c, Value value, bool may_flip = true) {
+  MatrixFactor factor;
+  if (value.mask == nullptr) {
+    factor.scale = std::exchange(value.scale, 1);
+    const auto axes = value.order.rbegin();
+    factor.flipped = may_flip && value.order.size() > 1 && axes[1] > axes[0];
+    // So keys get the transpose that queries and values have: heads before places.
+    if (factor.flipped) value.Transpose(LastTwoExchanged(value.order.size()));
+  }
+  PSGD_ASSIGN_OR_RETURN(factor.tensor, c.importer.Tensor(value));
+  return factor;
 }
 
 // The rows of x (... K) times the matrix. A matrix stored as out x in becomes a dense layer.
@@ -96,17 +107,17 @@ Imported ImportMatMul(const OpContext& c) {
   if (left.mask != nullptr || right.mask != nullptr || a.size() < 2 || b.size() < 2) {
     return ProductOfAll(c);
   }
-  PSGD_ASSIGN_OR_RETURN(const TensorId x, Bare(c, left));
-  PSGD_ASSIGN_OR_RETURN(const TensorId y, Bare(c, right));
+  const bool pairs = a.size() == b.size() && std::equal(a.begin(), a.end() - 2, b.begin());
+  if (!pairs && b.size() > 2) return ProductOfAll(c);
+  PSGD_ASSIGN_OR_RETURN(const MatrixFactor x, FactorOf(c, left, /*may_flip=*/pairs));
+  PSGD_ASSIGN_OR_RETURN(const MatrixFactor y, FactorOf(c, right));
   TensorId product = kNoTensor;
-  float scale = left.scale * right.scale;
-  if (b.size() == 2 && !left.flipped) {
-    PSGD_ASSIGN_OR_RETURN(product, RowsTimes(c, x, y, right.flipped));
-  } else if (a.size() == b.size() && std::equal(a.begin(), a.end() - 2, b.begin())) {
-    const MatMul op = {left.flipped, right.flipped, std::exchange(scale, 1)};
-    PSGD_ASSIGN_OR_RETURN(product, AddMatMul(c.graph(), c.name, op, x, y));
+  float scale = x.scale * y.scale;
+  if (b.size() == 2 && !x.flipped) {
+    PSGD_ASSIGN_OR_RETURN(product, RowsTimes(c, x.tensor, y.tensor, y.flipped));
   } else {
-    return ProductOfAll(c);
+    const MatMul op = {x.flipped, y.flipped, std::exchange(scale, 1)};
+    PSGD_ASSIGN_OR_RETURN(product, AddMatMul(c.graph(), c.name, op, x.tensor, y.tensor));
   }
   const size_t from = left.outer != kNoBatch ? 0 : 1;
   Value made = c.Like(product, from);
@@ -115,36 +126,34 @@ Imported ImportMatMul(const OpContext& c) {
 }
 
 // Value::outer of a product of matrices. The batch is in the rows of `a` or the columns of `b`.
-absl::StatusOr<int64_t> OuterOfProduct(const OpContext& c, bool flip_a, bool flip_b) {
+absl::StatusOr<int64_t> OuterOfProduct(const OpContext& c, bool transpose_a, bool transpose_b) {
   const Shape a = c.shape(0), b = c.shape(1);
   const int64_t batch = c.importer.batch();
   const auto summed = [&] { return c.Unsupported("sums over the batch"); };
   if (const int64_t outer = c.in(0).outer; outer != kNoBatch) {
-    if (!flip_a) return outer;
+    if (!transpose_a) return outer;
     return BatchAxis(a, outer, batch) == 1 ? absl::StatusOr<int64_t>(outer / a[0]) : summed();
   }
   const int64_t outer = c.in(1).outer;
   if (outer == kNoBatch) return kNoBatch;
-  if (BatchAxis(b, outer, batch) != (flip_b ? 0 : 1)) return summed();
-  const int64_t rows = a[flip_a != c.in(0).flipped ? 1 : 0];
-  return rows * (flip_b ? outer : outer / b[0]);
+  if (BatchAxis(b, outer, batch) != (transpose_b ? 0 : 1)) return summed();
+  const int64_t rows = a[transpose_a ? 1 : 0];
+  return rows * (transpose_b ? outer : outer / b[0]);
 }
 
 Imported ImportGemm(const OpContext& c) {
   if (!c.has(1) || c.shape(0).size() != 2 || c.shape(1).size() != 2) {
     return absl::InvalidArgumentError("its inputs are not matrices");
   }
-  const bool flip_a = (IntAttribute(c.node, "transA", 0) != 0) != c.in(0).flipped;
-  const bool flip_b = (IntAttribute(c.node, "transB", 0) != 0) != c.in(1).flipped;
-  PSGD_ASSIGN_OR_RETURN(const int64_t outer, OuterOfProduct(c, flip_a, flip_b));
-  PSGD_ASSIGN_OR_RETURN(const TensorId a, Bare(c, c.in(0)));
-  PSGD_ASSIGN_OR_RETURN(const TensorId b, Bare(c, c.in(1)));
+  const bool transpose_a = IntAttribute(c.node, "transA", 0) != 0;
+  const bool transpose_b = IntAttribute(c.node, "transB", 0) != 0;
+  PSGD_ASSIGN_OR_RETURN(const int64_t outer, OuterOfProduct(c, transpose_a, transpose_b));
+  PSGD_ASSIGN_OR_RETURN(const MatrixFactor a, FactorOf(c, c.in(0)));
+  PSGD_ASSIGN_OR_RETURN(const MatrixFactor b, FactorOf(c, c.in(1)));
+  const bool flip_a = transpose_a != a.flipped, flip_b = transpose_b != b.flipped;
   const float alpha = FloatAttribute(c.node, "alpha", 1), beta = FloatAttribute(c.node, "beta", 1);
-  Value product = {
-      .outer = outer,
-      .scale = alpha * (c.in(0).mask ? 1 : c.in(0).scale) * (c.in(1).mask ? 1 : c.in(1).scale)};
-  const Shape left = c.graph()->shape(a), right = c.graph()->shape(b);
-  const Shape shape = {left[flip_a ? 1 : 0], right[flip_b ? 0 : 1]};
+  Value product = {.outer = outer, .scale = alpha * a.scale * b.scale};
+  const Shape shape = {c.shape(0)[transpose_a ? 1 : 0], c.shape(1)[transpose_b ? 0 : 1]};
   TensorId bias = kNoTensor;
   if (c.has(2)) {
     Value scaled = c.in(2);
@@ -161,10 +170,11 @@ Imported ImportGemm(const OpContext& c) {
   }
   const bool dense = !flip_a && flip_b && product.scale == 1;
   if (dense && (bias == kNoTensor || c.graph()->shape(bias) == Shape{shape[1]})) {
-    PSGD_ASSIGN_OR_RETURN(product.tensor, AddDense(c.graph(), c.name, a, b, bias));
+    PSGD_ASSIGN_OR_RETURN(product.tensor, AddDense(c.graph(), c.name, a.tensor, b.tensor, bias));
     return std::vector<Value>{product};
   }
-  PSGD_ASSIGN_OR_RETURN(product.tensor, AddMatMul(c.graph(), c.name, {flip_a, flip_b}, a, b));
+  const MatMul op = {flip_a, flip_b};
+  PSGD_ASSIGN_OR_RETURN(product.tensor, AddMatMul(c.graph(), c.name, op, a.tensor, b.tensor));
   if (bias == kNoTensor) return std::vector<Value>{product};
   OpContext biased = c;
   biased.name += ".biased";
@@ -326,7 +336,7 @@ Imported ImportGather(const OpContext& c) {
   PSGD_ASSIGN_OR_RETURN(const TensorId x, c.Tensor(0));
   const Value& index = c.in(1);
   PSGD_ASSIGN_OR_RETURN(TensorId y, AddEmbedding(c.graph(), c.name, index.tensor, x));
-  if (index.flipped) {
+  if (!index.order.empty()) {
     PSGD_ASSIGN_OR_RETURN(y, AddTranspose(c.graph(), c.name + ".turned", {{1, 0, 2}}, y));
   }
   return std::vector<Value>{c.Like(y, 1)};

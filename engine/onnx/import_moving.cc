@@ -13,7 +13,9 @@
 namespace psgd::onnx {
 namespace {
 
-// Reshapes to `shape`, in the file's sizes. A scale stays for a later op if there is no mask.
+// Reshapes to `shape`, in the file's sizes. If there is no mask, a scale stays for a later op, and
+// so does an exchange of the last two axes if `shape` keeps them: PyTorch exchanges axes of keys
+// between two such reshapes.
 Imported Reshaped(const OpContext& c, Shape shape) {
   Value value = c.in(0);
   const int64_t outer = value.outer;
@@ -28,7 +30,16 @@ Imported Reshaped(const OpContext& c, Shape shape) {
   }
   Value made = {.outer = outer};
   shape = made.WithAxis(shape);
-  if (value.mask == nullptr) std::swap(made.scale, value.scale);
+  if (value.mask == nullptr) {
+    std::swap(made.scale, value.scale);
+    const Shape in = c.importer.ShapeOf(value);
+    if (shape.size() > 1 && in.size() > 1 && value.order == LastTwoExchanged(in.size()) &&
+        EndsWith(shape, {in.end()[-2], in.back()})) {
+      value.order.clear();
+      made.order = LastTwoExchanged(shape.size());
+      std::swap(shape.end()[-2], shape.back());
+    }
+  }
   PSGD_ASSIGN_OR_RETURN(made.tensor, c.importer.Tensor(value));
   if (c.graph()->shape(made.tensor) == shape) return std::vector<Value>{made};
   if (c.importer.IsTokens(c.in(0))) return c.Unsupported("reshapes tokens");
@@ -82,36 +93,23 @@ Imported ImportTranspose(const OpContext& c) {
   PSGD_ASSIGN_OR_RETURN(const auto order,
                         CheckedAxes(IntsAttribute(c.node, "perm", reversed), in.size()));
   if (order.size() != in.size()) return absl::InvalidArgumentError("does not order all axes");
-  if (c.importer.IsTokens(value)) {
-    if (order == std::vector<int>{0, 1}) return std::vector<Value>{value};
-    if (in.size() != 2) return c.Unsupported("orders tokens that have not two axes");
-    const bool batch_first = BatchAxis(in, value.outer, c.importer.batch()) == 0;
-    value.outer = batch_first ? in[1] : 1;
-    value.flipped = !value.flipped;
-    return std::vector<Value>{value};
+  if (std::ranges::is_sorted(order)) return std::vector<Value>{value};
+  if (c.importer.IsTokens(value) && in.size() != 2) {
+    return c.Unsupported("orders tokens that have not two axes");
   }
-  if (value.outer == kNoBatch && value.mask == nullptr && order == std::vector<int>{1, 0}) {
-    if (value.tensor == kNoTensor) {
-      Value unscaled = value;
-      unscaled.scale = 1;
-      PSGD_ASSIGN_OR_RETURN(value.tensor, c.importer.Tensor(unscaled));
-    }
-    value.array = nullptr;
-    value.parameter.clear();
-    value.flipped = !value.flipped;
-    return std::vector<Value>{value};
+  Value made = {.tensor = value.tensor, .order = value.order, .scale = value.scale};
+  if (value.mask != nullptr || value.tensor == kNoTensor) {
+    made = {};
+    if (value.mask == nullptr) std::swap(made.scale, value.scale);
+    PSGD_ASSIGN_OR_RETURN(made.tensor, c.importer.Tensor(value));
   }
-  float scale = 1;
-  if (value.mask == nullptr) std::swap(scale, value.scale);
-  PSGD_ASSIGN_OR_RETURN(const TensorId x, c.importer.Tensor(value));
-  PSGD_ASSIGN_OR_RETURN(const TensorId y, AddTranspose(c.graph(), c.name, {order}, x));
-  Value made = {.tensor = y, .scale = scale};
+  made.Transpose(order);
   if (const int axis = BatchAxis(in, value.outer, c.importer.batch()); axis >= 0) {
     const auto before = [](const Shape& shape, int64_t end) {
       return std::accumulate(shape.begin(), shape.begin() + end, int64_t{1}, std::multiplies<>());
     };
     const int64_t at = std::find(order.begin(), order.end(), axis) - order.begin();
-    made.outer = value.outer / before(in, axis) * before(c.graph()->shape(y), at);
+    made.outer = value.outer / before(in, axis) * before(c.importer.ShapeOf(made), at);
   }
   return std::vector<Value>{made};
 }

@@ -56,6 +56,13 @@ const OpTable& Table() {
   return *kTable;
 }
 
+std::vector<int> LastTwoExchanged(size_t rank) {
+  std::vector<int> order(rank);
+  std::iota(order.begin(), order.end(), 0);
+  std::swap(order[rank - 2], order[rank - 1]);
+  return order;
+}
+
 int BatchAxis(const Shape& shape, int64_t outer, int64_t batch) {
   if (outer == kNoBatch) return -1;
   int first = -1, exact = -1;  // the first axis that may hold the batch; one that begins with it
@@ -87,9 +94,10 @@ int64_t OuterAfter(const Shape& from, int64_t outer, const Shape& to, int64_t ba
 Shape Importer::ShapeOf(const Value& value) const {
   if (value.tensor == kNoTensor) return value.array->shape;
   if (value.scalar) return {};
-  Shape shape = model_.graph.shape(value.tensor);
-  if (value.flipped) std::swap(shape[0], shape[1]);
-  return shape;
+  const Shape& stored = model_.graph.shape(value.tensor);
+  Shape shape;
+  for (const int axis : value.order) shape.push_back(stored[axis]);
+  return value.order.empty() ? stored : shape;
 }
 
 Shape Importer::FileShapeOf(const Value& value) const {
@@ -163,6 +171,16 @@ absl::StatusOr<TensorId> Importer::ConstantOf(const ArrayPtr& array) {
   return tensor;
 }
 
+// All nodes that read the tensor in this order share one.
+absl::StatusOr<TensorId> Importer::TransposeOf(TensorId tensor, const std::vector<int>& order) {
+  const auto key = std::pair(tensor, order);
+  if (const auto found = transposed_.find(key); found != transposed_.end()) return found->second;
+  const std::string name = model_.graph.tensors[tensor].name + ".transposed";
+  PSGD_ASSIGN_OR_RETURN(const TensorId made, AddTranspose(&model_.graph, name, {order}, tensor));
+  transposed_[key] = made;
+  return made;
+}
+
 absl::StatusOr<TensorId> Importer::Tensor(const Value& value) {
   TensorId tensor = value.tensor;
   if (tensor == kNoTensor && !value.parameter.empty()) {
@@ -172,8 +190,8 @@ absl::StatusOr<TensorId> Importer::Tensor(const Value& value) {
   }
   Graph* g = &model_.graph;
   const std::string name = g->tensors[tensor].name;
-  if (value.flipped) {
-    PSGD_ASSIGN_OR_RETURN(tensor, AddTranspose(g, name + ".transposed", {{1, 0}}, tensor));
+  if (!value.order.empty()) {
+    PSGD_ASSIGN_OR_RETURN(tensor, TransposeOf(tensor, value.order));
   }
   if (value.scale != 1) {
     const Activation scaled = {Activation::Kind::kLinear, value.scale};
@@ -249,7 +267,8 @@ absl::StatusOr<std::vector<Value>> Importer::ImportNode(const NodeProto& node,
   }
   if (!context.has(0)) return absl::InvalidArgumentError("lacks an input");
   for (size_t i = 0; i < inputs.size(); ++i) {
-    if (context.has(i) && IsTokens(context.in(i)) && !TakesTokens(node, i, context.in(i).flipped)) {
+    const bool tokens = context.has(i) && IsTokens(context.in(i));
+    if (tokens && !TakesTokens(node, i, !context.in(i).order.empty())) {
       return OfTokens(context, i);
     }
   }
@@ -285,7 +304,7 @@ absl::StatusOr<std::vector<Value>> Importer::OfTokens(const OpContext& c, size_t
                         AddEmbedding(graph(), c.name, c.in(input).tensor, rows));
   const Shape shape = graph()->shape(c.in(input).tensor);
   PSGD_ASSIGN_OR_RETURN(TensorId flat, AddReshape(graph(), c.name + ".flat", made, shape));
-  if (c.in(input).flipped) {
+  if (!c.in(input).order.empty()) {
     PSGD_ASSIGN_OR_RETURN(flat, AddTranspose(graph(), c.name + ".turned", {{1, 0}}, flat));
   }
   return std::vector<Value>{c.Like(flat, input)};

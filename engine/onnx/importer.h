@@ -2,6 +2,7 @@
 // values that do not depend on the input (shapes, masks). Trained values become parameters.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <set>
@@ -34,19 +35,28 @@ struct Value {
   // axis in a file with a fixed batch. kNoBatch: no axis depends on the batch.
   int64_t outer = kNoBatch;
   // Work that is still to do on the tensor, because the next op may do it at no cost:
-  bool flipped = false;  // transpose it (two axes),
-  float scale = 1;       // then multiply it,
-  ArrayPtr mask = {};    // then add this to its last axes.
-  bool missing = false;  // its node could not be imported
-  bool scalar = false;   // the tensor has one element and one axis; in the file it has no axis
+  std::vector<int> order = {};  // transpose it (empty: no),
+  float scale = 1;              // then multiply it,
+  ArrayPtr mask = {};           // then add this to its last axes.
+  bool missing = false;         // its node could not be imported
+  bool scalar = false;  // the tensor has one element and one axis; in the file it has no axis
 
   // Sets `scalar`, and returns the tensor's shape for a shape in the file. A tensor has an axis.
   Shape WithAxis(const Shape& shape) {
     scalar = shape.empty();
     return scalar ? Shape{1} : shape;
   }
+  // Transposes the value once more, before its scale. REQUIRES: it has no mask.
+  void Transpose(const std::vector<int>& next) {
+    std::vector<int> all = next;
+    for (int& axis : all) axis = order.empty() ? axis : order[axis];
+    order = std::ranges::is_sorted(all) ? std::vector<int>() : all;
+  }
   bool known() const { return array != nullptr && parameter.empty(); }
 };
+
+// The order of `rank` axes that exchanges the last two.
+std::vector<int> LastTwoExchanged(size_t rank);
 
 // A node that cannot be imported.
 struct Problem {
@@ -151,6 +161,7 @@ class Importer {
   Value Assumed(const std::string& name);
   absl::StatusOr<TensorId> NewParameter(const Value& value, bool statistic);
   absl::StatusOr<TensorId> ConstantOf(const ArrayPtr& array);
+  absl::StatusOr<TensorId> TransposeOf(TensorId tensor, const std::vector<int>& order);
 
   const OnnxFile& file_;
   const ImportOptions options_;
@@ -168,6 +179,7 @@ class Importer {
   std::map<std::string, Value> values_;
   std::map<std::string, TensorId> parameters_;
   std::map<ArrayPtr, TensorId> constants_;  // owns the arrays, so addresses are not reused
+  std::map<std::pair<TensorId, std::vector<int>>, TensorId> transposed_;
   std::vector<std::pair<const NodeProto*, TensorId>> choices_;
   std::vector<Problem> problems_;
   bool assumes_ = false;  // the shapes of results of nodes that cannot be imported
