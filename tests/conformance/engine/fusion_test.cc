@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -315,6 +316,29 @@ TEST(Fusion, AttentionIsOneKernelAPass_cudnn) {
   EXPECT_EQ(ops["Softmax"] + ops["SoftmaxBackward"] + ops["MatMul"], 0);
   // Two products of 64 queries, 64 keys and a width of 8, in 2 heads of 5 samples.
   EXPECT_EQ(kernels.flops[kForward], 2 * 2.0 * 64 * 64 * 8 * 2 * 5);
+}
+
+// Also attentions of files that PyTorch exported, with all their transposes: of four axes, of three
+// (torch.bmm), and with keys that are turned by angles.
+TEST(Fusion, AttentionOfFilesIsOneKernelAPass_cudnn) {
+  if (const auto backend = Load(true, Precision::kBf16); !backend.ok()) {
+    GTEST_SKIP() << backend.status();
+  }
+  const Problem problem = testing::MakeTokenProblem(12, 40, 3);
+  for (const auto& [name, attentions, transposed] :
+       {std::tuple("gpt", 2, true), std::tuple("encoder", 2, true),
+        std::tuple("lm_multihead_time_first", 1, true), std::tuple("lm_rotary", 1, false)}) {
+    SCOPED_TRACE(name);
+    ModelConfig model;
+    model.set_onnx(GoldenFile(absl::StrCat("onnx/", name, ".onnx")));
+    Kernels kernels = KernelsOf(model, problem, Precision::kBf16);
+    EXPECT_EQ(kernels.note, absl::StrCat("attention: ", attentions, " of ", attentions,
+                                         " as one cuDNN plan a pass"));
+    auto& ops = kernels.ops;
+    EXPECT_EQ(ops["Transpose+Transpose+MatMul+Softmax+Transpose+MatMul+Transpose"],
+              transposed ? attentions : 0);
+    EXPECT_EQ(ops["Softmax"] + ops["SoftmaxBackward"], 0);
+  }
 }
 
 // An attention of samples with these lengths, and its gradients.

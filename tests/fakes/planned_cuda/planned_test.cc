@@ -250,6 +250,14 @@ TEST_P(PlannedTest, AttentionIsOneKernelAPass) {
   }
 }
 
+// As files write attention with torch.bmm.
+TEST_P(PlannedTest, AttentionOfThreeAxesIsOneKernelAPass) {
+  const std::vector<OpCase> cases = testing::AllOpCases();
+  const auto batched = std::ranges::find(cases, "AttentionHeadsBatched", &OpCase::name);
+  ASSERT_NE(batched, cases.end());
+  EXPECT_EQ(PlanAttentions(batched->graph, "fp16"), HasBf16() && GetParam() < 100 ? 2 : 0);
+}
+
 // The encoder's attention takes lengths, so does the decoder's of the source, which has another
 // number of places, and the decoder's of itself is causal.
 TEST_P(PlannedTest, AttentionTakesLengths) {

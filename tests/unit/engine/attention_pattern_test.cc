@@ -162,12 +162,39 @@ TEST_F(AttentionPatternTest, QueriesThatComeFromTheKeys) {
   EXPECT_TRUE(found[0].operands[kQueries].places_first);
 }
 
-TEST_F(AttentionPatternTest, WithoutHeadsIsNone) {
-  const TensorId scores = AddMatMul(&graph_, "scores", {.transpose_b = true}, Input("q", {2, 5, 8}),
-                                    Input("k", {2, 5, 8}))
-                              .value();
+// As torch.bmm multiplies: one sample has the heads of all.
+TEST_F(AttentionPatternTest, OfThreeAxes) {
+  const auto heads = [&](const char* name, TensorId x) {
+    return AddTranspose(&graph_, name, {{1, 0, 2}}, x).value();
+  };
+  const auto attend = [&](TensorId lengths) {
+    const TensorId q = heads("q", Input("q_in", {5, 6, 8})),
+                   k = heads("k", Input("k_in", {7, 6, 8}));
+    const TensorId scores = AddMatMul(&graph_, "scores", {.transpose_b = true}, q, k).value();
+    const TensorId weights = AddSoftmax(&graph_, "weights", {}, scores, lengths).value();
+    return AddMatMul(&graph_, "a", {}, weights, heads("v", Input("v_in", {7, 6, 4}))).value();
+  };
+  Differentiate(heads("y", attend(kNoTensor)));
+  const auto found = FindAttentions(graph_);
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_THAT(Names(found[0].forward),
+              UnorderedElementsAre("q", "k", "v", "scores", "weights", "a", "y"));
+  EXPECT_THAT(found[0].backward, SizeIs(5 + 4));
+  EXPECT_THAT(PlacesFirst(found[0]), ::testing::Each(true));
+  EXPECT_EQ(found[0].queries, (Shape{1, 6, 5, 8}));
+  EXPECT_EQ(found[0].keys, (Shape{1, 6, 7, 8}));
+  EXPECT_EQ(found[0].values, (Shape{1, 6, 7, 4}));
+  // Lengths would be those of heads.
+  attend(graph_.AddTensor(
+      {.name = "lengths", .shape = {6}, .element = Element::kInt32, .external = true}));
+  EXPECT_THAT(FindAttentions(graph_), SizeIs(1));
+}
+
+TEST_F(AttentionPatternTest, OfFiveAxesIsNone) {
+  const TensorId x = Input("x", {2, 3, 4, 5, 8});
+  const TensorId scores = AddMatMul(&graph_, "scores", {.transpose_b = true}, x, x).value();
   const TensorId weights = AddSoftmax(&graph_, "weights", {}, scores, kNoTensor).value();
-  ASSERT_TRUE(AddMatMul(&graph_, "values", {}, weights, Input("v", {2, 5, 8})).ok());
+  ASSERT_TRUE(AddMatMul(&graph_, "values", {}, weights, x).ok());
   ExpectAnother();
 }
 

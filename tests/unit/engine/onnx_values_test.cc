@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "engine/cudnn/attention_pattern.h"
 #include "engine/reference/backend.h"
 #include "tests/unit/engine/graph_runner.h"
 #include "tests/unit/engine/onnx_maker.h"
@@ -14,11 +15,16 @@ namespace {
 
 using onnx::GraphProto;
 using onnx::NodeProto;
+using testing::AddInts;
 using testing::AddNode;
 using testing::AddWeights;
 using ::testing::DoubleEq;
+using ::testing::DoubleNear;
+using ::testing::Pointwise;
+using testing::SetInt;
 using testing::SetInts;
 using testing::SetText;
+using ::testing::SizeIs;
 
 struct Made {
   Shape shape;
@@ -200,6 +206,112 @@ TEST(OnnxValues, CeluAndSignOfTheirFormulas) {
       EXPECT_NEAR(celu.values[i], of > 0 ? of : alpha * std::expm1(of / alpha), 1e-12);
       EXPECT_EQ(sign.values[i], of > 0 ? 1 : of < 0 ? -1 : 0);
     }
+  }
+}
+
+// How a file writes attention.
+struct AttentionForm {
+  const char* keys = "transposed";  // or "reshaped", "batched", "einsum"
+  const char* mask = "added";       // or "spread", "replaced"
+  bool scales_factors = false;      // by roots, and not the scores
+  size_t nodes = 7;                 // of one attention: two products, a softmax, and transposes
+};
+
+// Causal attention of four places in two heads, which makes "m". Queries, keys and values differ.
+void AddAttentionNodes(GraphProto* g, const AttentionForm& form) {
+  const std::string keys = form.keys, mask = form.mask;
+  const bool batched = keys == "batched", einsum = keys == "einsum";
+  const auto add = [&](const char* op, const std::vector<std::string>& inputs, const char* output) {
+    return AddNode(g, op, inputs, output)->output(0);
+  };
+  const auto shape = [&](const std::string& x, const std::vector<int64_t>& to,
+                         const std::string& y) {
+    AddInts(g, y + ".shape", to);
+    return add("Reshape", {x, y + ".shape"}, y.c_str());
+  };
+  const auto transpose = [&](const std::string& x, const std::vector<int64_t>& order,
+                             const std::string& y) {
+    SetInts(AddNode(g, "Transpose", {x}, y), "perm", order);
+    return y;
+  };
+  const auto product = [&](const std::string& x, const std::string& y, const char* equation,
+                           const char* made) {
+    if (!einsum) return add("MatMul", {x, y}, made);
+    SetText(AddNode(g, "Einsum", {x, y}, made), "equation", equation);
+    return std::string(made);
+  };
+  // N H T D, or of the batched products N*H T D.
+  const auto heads = [&](std::string x, bool exchanged) {
+    if (einsum) return x;
+    if (batched) {
+      x = shape(transpose(x, {1, 0, 2, 3}, x + ".first"), {4, -1, 4}, x + ".joined");
+      return transpose(x, exchanged ? Shape{1, 2, 0} : Shape{1, 0, 2}, x + ".heads");
+    }
+    if (!exchanged) return transpose(x, {0, 2, 1, 3}, x + ".heads");
+    if (keys == "transposed") return transpose(x, {0, 2, 3, 1}, x + ".heads");
+    x = shape(transpose(x, {0, 2, 1, 3}, x + ".heads"), {-1, 4, 4}, x + ".three");
+    return shape(transpose(x, {0, 2, 1}, x + ".turned"), {-1, 2, 4, 4}, x + ".four");
+  };
+  AddWeights(g, "two", {}, 2);
+  AddWeights(g, "root", {}, std::sqrt(0.5f));
+  AddWeights(g, "zero", {1}, 0);
+  AddWeights(g, "least", {1}, mask == "replaced" ? -1e9f : -INFINITY);
+  const std::string x = shape("x", {-1, 4, 2, 4}, "places");
+  std::string q = heads(x, false), k = heads(add("Tanh", {x}, "k"), true);
+  const std::string v = heads(add("Exp", {x}, "v"), false);
+  if (form.scales_factors) {
+    q = add("Mul", {q, "root"}, "q.scaled");
+    k = add("Mul", {"root", k}, "k.scaled");
+  }
+  std::string scores = product(q, k, "nthd,nshd->nhts", "scores");
+  if (!form.scales_factors) scores = add("Div", {scores, "two"}, "scores.scaled");
+  AddInts(g, "triangle", {1, 0, 0, 0, 1, 1, 0, 0, 1, 1, 1, 0, 1, 1, 1, 1});
+  SetInt(AddNode(g, "Cast", {shape("triangle", {1, 4, 4}, "square")}, "open"), "to",
+         onnx::TensorProto::BOOL);
+  if (mask == "replaced") {
+    scores = add("Where", {"open", scores, "least"}, "masked");
+  } else {
+    std::string added = add("Where", {"open", "zero", "least"}, "mask");
+    AddInts(g, "samples", {4, 1, 4, 4});
+    if (mask == "spread") added = add("Expand", {added, "samples"}, "mask.spread");
+    scores = add("Add", {scores, added}, "masked");
+    AddInts(g, "row", {1, 4});
+    scores = add("Add", {scores, add("ConstantOfShape", {"row"}, "no_mask")}, "masked.again");
+  }
+  std::string y = product(add("Softmax", {scores}, "weights"), v, "nhts,nshd->nthd", "values");
+  if (batched) {
+    y = shape(transpose(y, {1, 0, 2}, "values.first"), {4, -1, 2, 4}, "values.parted");
+    y = transpose(y, {1, 0, 2, 3}, "values.places");
+  } else if (!einsum) {
+    y = transpose(y, {0, 2, 1, 3}, "values.places");
+  }
+  shape(y, {-1, 4, 8}, "m");
+}
+
+// Exporters write it in many ways. Each way becomes the one that the cuDNN backend knows.
+TEST(OnnxValues, AttentionInAllItsForms) {
+  const auto adding = [](const AttentionForm& form) {
+    return [form](GraphProto* g) { AddAttentionNodes(g, form); };
+  };
+  const Made expected = Evaluate(adding({}), 32);
+  ASSERT_EQ(expected.shape, (Shape{4, 4, 8}));
+  for (const AttentionForm& form :
+       {AttentionForm{}, AttentionForm{.scales_factors = true}, AttentionForm{.mask = "spread"},
+        AttentionForm{.mask = "replaced"},
+        // The transpose of these keys, with their reshapes, is no part of the attention.
+        AttentionForm{.keys = "reshaped", .scales_factors = true, .nodes = 6},
+        AttentionForm{.keys = "batched", .scales_factors = true},
+        AttentionForm{.keys = "batched", .mask = "replaced"}, AttentionForm{.keys = "einsum"}}) {
+    SCOPED_TRACE(std::string(form.keys) + ", mask " + form.mask);
+    const Made made = Evaluate(adding(form), 32);
+    EXPECT_THAT(made.values, Pointwise(DoubleNear(1e-6), expected.values));
+    const auto model = testing::AroundNode(adding(form), 32);
+    ASSERT_TRUE(model.ok()) << model.status();
+    const auto found = cudnn::FindAttentions(model->graph);
+    ASSERT_THAT(found, SizeIs(1));
+    EXPECT_TRUE(found[0].causal);
+    EXPECT_NEAR(found[0].scale, 0.5, 1e-6);
+    EXPECT_THAT(found[0].forward, SizeIs(form.nodes));
   }
 }
 

@@ -91,6 +91,21 @@ OpCase HeadsCase(const char* name, const Shape& x, int64_t keys, bool causal, bo
   return b.Finish(AddTranspose(b.graph(), "y", {{0, 2, 1, 3}}, heads));
 }
 
+// As torch.bmm multiplies. x: T N*H D.
+OpCase BatchedHeadsCase(const char* name, const Shape& x, bool causal) {
+  CaseBuilder b(name, 5e-6);
+  Graph* g = b.graph();
+  const auto exchange = [&](const char* of, TensorId from) {
+    return b.Check(AddTranspose(g, of, {{1, 0, 2}}, from));
+  };
+  const TensorId query = exchange("q", b.Input(x)), key = exchange("k", b.Input(x));
+  const MatMul product = {.transpose_b = true, .scale = 0.25f};
+  TensorId y = b.Check(AddMatMul(g, "scores", product, query, key));
+  y = b.Check(AddSoftmax(g, "weights", {.causal = causal}, y, kNoTensor));
+  y = b.Check(AddMatMul(g, "values", {}, y, exchange("v", b.Input(x))));
+  return b.Finish(AddTranspose(g, "y", {{1, 0, 2}}, y));
+}
+
 // The weights of one attention are the left factor of the scores of another.
 OpCase AttentionOfAttentionCase() {
   constexpr int64_t kPlaces = 512;
@@ -199,6 +214,7 @@ void AddSequenceCases(std::vector<OpCase>* cases) {
   cases->push_back(HeadsCase("AttentionHeads", {2, 5, 3, 16}, 7, false, false));
   cases->push_back(HeadsCase("AttentionHeadsOfABlock", {2, 3, 2, 8}, 128, false, false));
   cases->push_back(HeadsCase("AttentionHeadsCausal", {2, 67, 2, 8}, 67, true, false));
+  cases->push_back(BatchedHeadsCase("AttentionHeadsBatched", {67, 6, 16}, true));
   cases->push_back(HeadsCase("AttentionHeadsPadded", {7, 5, 2, 8}, 6, false, true));
   cases->push_back(HeadsCase("AttentionHeadsCausalPadded", {7, 6, 2, 24}, 6, true, true));
   constexpr auto kLstm = Recurrent::Kind::kLstm, kGru = Recurrent::Kind::kGru;
