@@ -251,6 +251,8 @@ absl::Status Export(const Arguments& arguments) {
   }
   PSGD_RETURN_IF_ERROR(CheckWeightsName(arguments.out));
   PSGD_ASSIGN_OR_RETURN(const WeightsCollector weights, Weights(arguments));
+  if (const absl::Status finite = weights.CheckFinite(); !finite.ok())
+    PrintNotes({std::string(finite.message())});
   if (!arguments.out.empty()) PSGD_RETURN_IF_ERROR(weights.Write(arguments.out));
   if (!arguments.onnx.empty()) PSGD_RETURN_IF_ERROR(WriteOnnx(weights, arguments.onnx));
   const std::string written = arguments.out.empty() ? arguments.onnx : arguments.out;

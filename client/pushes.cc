@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "client/call_errors.h"
+#include "common/finite.h"
 #include "common/stopwatch.h"
 #include "compression/policy.h"
 #include "compression/slice_shape.h"

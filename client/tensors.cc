@@ -1,26 +1,12 @@
 #include "client/tensors.h"
 
 #include <algorithm>
-#include <cmath>
-#include <cstring>
 
 #include "common/bytes.h"
+#include "common/finite.h"
 #include "common/names.h"
 
 namespace psgd {
-
-std::optional<size_t> FirstNotFinite(std::span<const float> values) {
-  constexpr uint32_t kExponent = 0x7f800000;
-  uint32_t any = 0;
-  for (const float value : values) {
-    uint32_t bits;
-    std::memcpy(&bits, &value, sizeof bits);
-    any |= static_cast<uint32_t>((bits & kExponent) == kExponent);
-  }
-  if (any == 0) return std::nullopt;
-  const auto first = std::ranges::find_if(values, [](float x) { return !std::isfinite(x); });
-  return static_cast<size_t>(first - values.begin());
-}
 
 absl::Status ClientTensors::Add(const ClientTensor& tensor, std::span<const float> first) {
   const auto same = std::ranges::find_if(

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,9 +18,6 @@ struct ClientTensor {
   bool decays = false;
   bool sparse = false;  // most rows of an update are zero
 };
-
-// The index of the first value that is NaN or infinite; nothing: there is none.
-std::optional<size_t> FirstNotFinite(std::span<const float> values);
 
 // Not thread-safe.
 class ClientTensors {

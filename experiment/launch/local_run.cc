@@ -396,9 +396,10 @@ absl::Status LocalRun::CheckpointsWritten() const {
   const auto summary = ReadSummary(RunDir(run_dir_).SummaryFile());
   PSGD_RETURN_IF_ERROR(Annotate(summary.status(), "the servers ended, and the run has no summary"));
   if (!summary->failed_checkpoint) return absl::OkStatus();
-  return DataLossError("training is finished, but its last checkpoint could not be written: ",
-                       *summary->failed_checkpoint, ". The weights are in ",
-                       RunDir(run_dir_).WeightsFile());
+  const bool diverged = SaysDiverged(*summary->failed_checkpoint);
+  return DataLossError(
+      diverged ? "" : "training is finished, but its last checkpoint could not be written: ",
+      *summary->failed_checkpoint, ". The weights are in ", RunDir(run_dir_).WeightsFile());
 }
 
 void LocalRun::ShowTheLast() {

@@ -47,6 +47,7 @@ absl::Status CheckHasNetwork(const WeightsCollector& weights) {
 absl::StatusOr<std::unique_ptr<Replicas>> NetworkWith(const WeightsCollector& weights,
                                                       const SampleShape& shape,
                                                       const EvaluateOptions& options) {
+  PSGD_RETURN_IF_ERROR(weights.CheckFinite());
   const Config& config = weights.config();
   NetworkOptions network_options;
   network_options.backend = options.engine;

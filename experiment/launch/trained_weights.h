@@ -34,7 +34,8 @@ struct EvaluateOptions {
 // Whether psgd can build the network: it cannot if a program brought the model.
 absl::Status CheckHasNetwork(const WeightsCollector& weights);
 
-// Builds the network that the weights' config describes, with these weights.
+// Builds the network that the weights' config describes, with these weights. OUT_OF_RANGE: they are
+// not finite.
 absl::StatusOr<std::unique_ptr<Replicas>> NetworkWith(const WeightsCollector& weights,
                                                       const SampleShape& shape,
                                                       const EvaluateOptions& options);

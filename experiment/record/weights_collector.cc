@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "common/finite.h"
 #include "data/safetensors.h"
 #include "server/shard/placement.h"
 #include "server/shard/snapshot.h"
@@ -78,6 +79,19 @@ absl::Status WeightsCollector::Complete() const {
                            model_.parameters(static_cast<int>(p)).name(),
                            " came; is one of the server's shards down?");
     }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status WeightsCollector::CheckFinite() const {
+  for (size_t p = 0; p < values_.size(); ++p) {
+    const auto bad = FirstNotFinite(values_[p]);
+    if (!bad) continue;
+    return OutOfRangeError("training diverged: the weights of ",
+                           model_.parameters(static_cast<int>(p)).name(),
+                           " are not all finite numbers (element ", *bad, " is ", values_[p][*bad],
+                           "); take those of an earlier checkpoint (ps-ctl checkpoints RUN_DIR "
+                           "lists them; --checkpoint ID)");
   }
   return absl::OkStatus();
 }

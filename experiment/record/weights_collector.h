@@ -22,6 +22,9 @@ class WeightsCollector {
   // OK if every element of every parameter has arrived.
   absl::Status Complete() const;
 
+  // OUT_OF_RANGE: training diverged, so some are not finite numbers.
+  absl::Status CheckFinite() const;
+
   const Config& config() const { return config_; }
   const ModelSpec& model() const { return model_; }
   const std::vector<float>& values(int parameter) const { return values_[parameter]; }

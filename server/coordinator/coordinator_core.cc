@@ -301,7 +301,9 @@ void CoordinatorCore::Tick(Time now, Effects* effects) {
   // themselves.
   if (run_.draining() && !over() && members_.Ready().empty() && LastCheckpointTaken(effects)) {
     EndRun(now);
-    effects->news.push_back("drained: no worker is left");
+    effects->news.push_back(
+        absl::StrCat("drained: no worker is left",
+                     EndsDiverged() ? "; training diverged, so its end has no checkpoint" : ""));
   }
 }
 
@@ -566,10 +568,15 @@ NextSegmentReply CoordinatorCore::Finish(Time now, Effects* effects, NextSegment
 }
 
 bool CoordinatorCore::LastCheckpointTaken(Effects* effects) {
-  if (checkpoints_.LacksLast() && ledger_ && ledger_->latest() != 0) {
+  // A run that goes on from there fails again, and older checkpoints would make room for it.
+  if (checkpoints_.LacksLast() && ledger_ && ledger_->latest() != 0 && !EndsDiverged()) {
     StartCheckpoint(/*last=*/true, effects);
   }
   return !checkpoints_.under_way();
+}
+
+bool CoordinatorCore::EndsDiverged() const {
+  return members_.Ready().empty() && members_.LastDiverged();
 }
 
 bool CoordinatorCore::HasEvaluation(const EvalResult& result) const {

@@ -176,6 +176,8 @@ class CoordinatorCore {
   NextSegmentReply Finish(Time now, Effects* effects, NextSegmentReply reply);
   // False: the last checkpoint is under way, or begins now.
   bool LastCheckpointTaken(Effects* effects);
+  // No worker is left, because training diverged.
+  bool EndsDiverged() const;
 
   const CoordinatorOptions options_;
   AgreedModel agreed_;

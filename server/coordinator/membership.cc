@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "optimizers/diverged.h"
 #include "proto/phases.h"
 
 namespace psgd {
@@ -201,6 +202,19 @@ double Membership::Residual() const {
 int Membership::live() const {
   return static_cast<int>(std::ranges::count_if(
       members_, [](const auto& member) { return member.second.record.live(); }));
+}
+
+bool Membership::LastDiverged() const {
+  uint64_t furthest = 0;
+  bool diverged = false;
+  for (const auto& [worker, member] : members_) {
+    const CoordinatorMemberRecord& record = member.record;
+    if (record.clock() < furthest) continue;
+    const bool left = !record.live() && SaysDiverged(record.note());
+    diverged = left || (diverged && record.clock() == furthest);
+    furthest = record.clock();
+  }
+  return diverged;
 }
 
 void Membership::Show(Time now, StatusReply* status) const {

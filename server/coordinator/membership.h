@@ -84,6 +84,8 @@ class Membership {
   const MemberState* FindLive(const WorkerKey& key) const;
   const std::map<uint32_t, MemberState>& all() const { return members_; }
   int live() const;
+  // Whether the worker that got furthest has left because training diverged.
+  bool LastDiverged() const;
   // Adds the workers, and what they say of the training, to the status.
   void Show(Time now, StatusReply* status) const;
 

@@ -9,6 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/finite.h"
 #include "common/names.h"
 #include "server/durability/best_checkpoint.h"
 #include "server/durability/checkpoint_database.h"
@@ -19,6 +20,23 @@ namespace {
 
 constexpr absl::string_view kCheckpoint = "checkpoint";
 constexpr absl::string_view kDiscarded = "discarded";
+
+// A run that goes on from such numbers fails again, and older checkpoints would make room for them.
+absl::Status CheckFinite(const ShardSnapshot& snapshot) {
+  const auto check = [](const SliceSnapshot& slice, absl::string_view what, const Bytes& numbers) {
+    if (AllFinite(numbers.span())) return absl::OkStatus();
+    return OutOfRangeError("training diverged: the ", what, " of slice ", slice.id, " of ",
+                           slice.parameter,
+                           " are not all finite numbers, so no checkpoint is made of them");
+  };
+  for (const SliceSnapshot& slice : snapshot.slices) {
+    PSGD_RETURN_IF_ERROR(check(slice, "weights", slice.weights));
+    for (const auto& [name, numbers] : slice.states) {
+      PSGD_RETURN_IF_ERROR(check(slice, absl::StrCat("values of ", name), numbers));
+    }
+  }
+  return absl::OkStatus();
+}
 
 }  // namespace
 
@@ -41,6 +59,7 @@ absl::StatusOr<ShardReceipt> CheckpointStore::WriteShard(uint64_t id, uint32_t s
     return FailedPreconditionError("checkpoint ", id, " in ", root_,
                                    " was not begun, or was removed meanwhile");
   }
+  PSGD_RETURN_IF_ERROR(CheckFinite(snapshot));
   return WriteShardDatabase(ShardFolder(root_, id, shard), shard, snapshot);
 }
 

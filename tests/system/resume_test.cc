@@ -162,6 +162,24 @@ TEST_F(Resume, TheRateCountsWhatWasTrainedSince) {
   EXPECT_NEAR(summary["samples_per_second"].get<double>(), rate, 0.1 * rate);
 }
 
+// What diverged would make room for itself among the checkpoints that are kept.
+TEST_F(Resume, TrainingThatDivergedLeavesTheCheckpointBefore) {
+  ASSERT_EQ(RunSmall("run", Sets({"train.epochs=1"})).code, 0);
+  for (int i = 0; i < 2; ++i) {
+    const Ended ended =
+        Go({"train.epochs=3", "optimizer.sgd.learning_rate=1e30", "durability.keep=1"});
+    EXPECT_EQ(ended.code, 1) << ended.err;
+    EXPECT_THAT(ended.err, AllOf(HasSubstr("training diverged: lower the learning rate"),
+                                 Not(HasSubstr("could not be written"))));
+    EXPECT_EQ(Summary("run")["status"], "failed");
+  }
+  const Json listed = Json::parse(RunProgram({"ps-ctl", "checkpoints", Path("run"), "--json"}).out);
+  const Json& left = listed["checkpoints"];
+  ASSERT_EQ(left.size(), 1u) << left;
+  EXPECT_EQ(left[0]["epoch"], 1.0);
+  EXPECT_EQ(RunProgram({"ps-ctl", "eval", "--run-dir", Path("run")}).code, 0);
+}
+
 TEST_F(Resume, TrainingAfterAnEarlierCheckpointIsGivenUp) {
   const std::vector<std::string> sets =
       Sets({"train.epochs=5", "durability={checkpoint: 1 epoch, keep: 9, keep_best: true}"});

@@ -101,6 +101,13 @@ class CoordinatorFixture {
     *request.mutable_key() = key;
     EXPECT_TRUE(core_.Leave(request, now_, &effects_).ok());
   }
+  void Fail(const WorkerKey& key, const std::string& why) {
+    LeaveRequest request;
+    *request.mutable_key() = key;
+    request.set_failed(true);
+    request.set_reason(why);
+    EXPECT_TRUE(core_.Leave(request, now_, &effects_).ok());
+  }
   void CheckpointDone(uint64_t id, const absl::Status& status = absl::OkStatus()) {
     core_.CheckpointDone(id, status, &effects_);
   }

@@ -1,4 +1,5 @@
 // Boundaries: evaluation, checkpoints, draining, the end of the run, resuming.
+#include "optimizers/diverged.h"
 #include "proto/trained.h"
 #include "tests/unit/server/coordinator/batches.h"
 #include "tests/unit/server/coordinator/coordinator_fixture.h"
@@ -439,6 +440,25 @@ TEST(CoordinatorSegment, DrainingWithNobodyLeftEndsTheRunWithACheckpoint) {
       run.Tick();
       EXPECT_EQ(run.core().state(), failed ? StatusReply::FAILED : StatusReply::FINISHED);
     }
+  }
+}
+
+// Whoever resumes gets the checkpoint before.
+TEST(CoordinatorSegment, TrainingThatDivergedEndsWithoutACheckpoint) {
+  const Config config = CoordinatorConfig(2, 100, 8);
+  for (const bool went_on : {false, true}) {
+    CoordinatorFixture run(config);
+    const WorkerKey a = run.JoinAndRegister(), b = run.JoinAndRegister();
+    run.Next(a);
+    run.Next(b);
+    run.Fail(a, DivergedText(config));
+    if (went_on) run.Beat(b, 2);
+    run.Fail(b, went_on ? "its data is gone" : DivergedText(config));
+    run.Drain("asked to");
+    run.Tick();
+    EXPECT_EQ(run.core().over(), !went_on);
+    EXPECT_EQ(run.Commands<TakeCheckpoint>().size(), went_on ? 1u : 0u);
+    EXPECT_EQ(run.News().find("its end has no checkpoint") == std::string::npos, went_on);
   }
 }
 

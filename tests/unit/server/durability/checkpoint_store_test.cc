@@ -8,8 +8,10 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <set>
 
+#include "optimizers/diverged.h"
 #include "server/durability/best_checkpoint.h"
 #include "server/durability/checkpoint_files.h"
 #include "tests/unit/server/durability/checkpoint_fixture.h"
@@ -350,6 +352,30 @@ TEST_F(CheckpointTest, AWriteThatFailsIsAnErrorAndLeavesTheOthers) {
   ExpectIsCheckpoint(*loaded, 1, 1);
   Write(2, 1);  // the next try starts from the beginning
   EXPECT_EQ(Ids(store_), (std::vector<uint64_t>{2, 1}));
+}
+
+// Whoever resumes gets the checkpoint before.
+TEST_F(CheckpointTest, NoneIsMadeOfNumbersThatAreNotFinite) {
+  Write(1, 1);
+  const auto spoil = [](Bytes* numbers) {
+    constexpr float kInfinite = std::numeric_limits<float>::infinity();
+    std::vector<std::byte> bytes(numbers->span().begin(), numbers->span().end());
+    StoreField(kInfinite, bytes.data() + bytes.size() - sizeof kInfinite);
+    *numbers = Bytes::Adopt(std::move(bytes));
+  };
+  ASSERT_TRUE(store_.Begin(2).ok());
+  for (const bool weights : {true, false}) {
+    ShardSnapshot snapshot = TestSnapshots(2, TestPlacement(1), 1)[0];
+    spoil(weights ? &snapshot.slices[0].weights : &snapshot.slices[0].states[0].second);
+    const absl::Status written = store_.WriteShard(2, 0, snapshot).status();
+    EXPECT_TRUE(absl::IsOutOfRange(written)) << written;
+    EXPECT_TRUE(SaysDiverged(written.message())) << written;
+    EXPECT_THAT(std::string(written.message()),
+                HasSubstr(weights ? "the weights of slice 0 of fc1.weight are not all finite"
+                                  : "the values of momentum_buffer of slice 0 of fc1.weight"));
+  }
+  ASSERT_TRUE(store_.Discard(2).ok());
+  EXPECT_EQ(Ids(store_), (std::vector<uint64_t>{1}));
 }
 
 TEST_F(CheckpointTest, APartThatIsAlreadyThereIsNotOverwritten) {
