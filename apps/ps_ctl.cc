@@ -231,6 +231,11 @@ absl::Status Prune(const Arguments& arguments) {
   return absl::OkStatus();
 }
 
+// Where a command tells what it wrote to `out`: not among the bytes of an --out /dev/stdout.
+std::ostream& ToldOf(const std::string& out) {
+  return IsWrittenDirectly(out) ? std::cerr : std::cout;
+}
+
 // A file of another kind's name would mislead the program that opens it.
 absl::Status CheckWeightsName(absl::string_view path) {
   for (const absl::string_view ending : {".pt", ".pth", ".bin", ".ckpt", ".h5", ".npz", ".onnx"}) {
@@ -258,20 +263,21 @@ absl::Status Export(const Arguments& arguments) {
   const std::string written = arguments.out.empty() ? arguments.onnx : arguments.out;
   PSGD_ASSIGN_OR_RETURN(const DataRecordFile data, WriteDataRecord(weights, written));
   if (!data.note.empty()) PrintNotes({data.note});
+  std::ostream& told = ToldOf(written);
   uint64_t elements = 0;
   for (int p = 0; p < weights.model().parameters_size(); ++p) elements += weights.values(p).size();
   if (arguments.json) {
-    std::cout << Record{{"out", written},
-                        {"data", data.path},
-                        {"parameters", weights.model().parameters_size()},
-                        {"elements", elements}}
-              << "\n";
+    told << Record{{"out", written},
+                   {"data", data.path},
+                   {"parameters", weights.model().parameters_size()},
+                   {"elements", elements}}
+         << "\n";
   } else {
-    std::cout << absl::StrFormat("%s: %d parameters, %d weights\n", written,
-                                 weights.model().parameters_size(), elements);
+    told << absl::StrFormat("%s: %d parameters, %d weights\n", written,
+                            weights.model().parameters_size(), elements);
     if (!data.path.empty()) {
-      std::cout << data.path << ": the " << (data.note.empty() ? "scales and " : "")
-                << "names of the network's inputs and outputs\n";
+      told << data.path << ": the " << (data.note.empty() ? "scales and " : "")
+           << "names of the network's inputs and outputs\n";
     }
   }
   return absl::OkStatus();
@@ -334,10 +340,10 @@ absl::Status PredictData(const Arguments& arguments) {
   PSGD_RETURN_IF_ERROR(file->Write(std::as_bytes(std::span(made.csv))));
   PSGD_RETURN_IF_ERROR(file->Commit());
   if (arguments.json) {
-    std::cout << Record{{"out", arguments.out}, {"predictions", made.samples}} << "\n";
+    ToldOf(arguments.out) << Record{{"out", arguments.out}, {"predictions", made.samples}} << "\n";
   } else {
-    std::cout << absl::StrFormat("%s: %d %s\n", arguments.out, made.samples,
-                                 made.samples == 1 ? "prediction" : "predictions");
+    ToldOf(arguments.out) << absl::StrFormat("%s: %d %s\n", arguments.out, made.samples,
+                                             made.samples == 1 ? "prediction" : "predictions");
   }
   return absl::OkStatus();
 }

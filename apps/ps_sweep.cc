@@ -8,6 +8,7 @@
 #include "apps/exit_code.h"
 #include "apps/program_mains.h"
 #include "apps/stop_signals.h"
+#include "common/atomic_file.h"
 #include "experiment/config/other_names.h"
 #include "experiment/report/png.h"
 #include "experiment/report/write_report.h"
@@ -186,7 +187,9 @@ absl::Status Report(ReportOptions options, const std::string& png_dir) {
     written.files.insert(written.files.end(), pictures.begin(), pictures.end());
   }
   std::cout << written.text;
-  for (const std::string& file : written.files) std::cout << file << "\n";
+  for (const std::string& file : written.files) {
+    if (!IsWrittenDirectly(file)) std::cout << file << "\n";
+  }
   std::cout << std::flush;
   return std::cout ? absl::OkStatus()
                    : absl::DataLossError("the report could not be written to standard output");

@@ -1,4 +1,4 @@
-// A file that is written piece by piece and appears whole or not at all.
+// A file that is written piece by piece and appears whole or not at all, unless it is a device.
 #pragma once
 
 #include <memory>
@@ -9,10 +9,15 @@
 
 namespace psgd {
 
+// Whether what is written to this path goes straight to where it leads, because that cannot be
+// replaced: to a device, a pipe, or this process's own output, as /dev/stdout.
+bool IsWrittenDirectly(const std::string& path);
+
 // For contents too large to gather in memory; WriteFileAtomically (common/files.h) takes them
-// whole. Until Commit succeeds, the target is untouched; without Commit nothing remains. Every
-// error names the file. Not thread-safe. REQUIRES: a process has one writer at a time for each
-// target.
+// whole. Until Commit succeeds, the target is untouched; without Commit nothing remains. Of a
+// symbolic link the target is the file that it leads to. What IsWrittenDirectly gets each piece at
+// once. Every error names the file. Not thread-safe. REQUIRES: a process has one writer at a time
+// for each target.
 class AtomicFile {
  public:
   static absl::StatusOr<std::unique_ptr<AtomicFile>> Create(const std::string& path);
@@ -27,9 +32,12 @@ class AtomicFile {
  private:
   AtomicFile(const std::string& path, const std::string& temporary, int descriptor);
 
+  bool replaces() const { return !temporary_.empty(); }
+  const std::string& written() const { return replaces() ? temporary_ : path_; }
+
   const std::string path_;
-  const std::string temporary_;
-  int descriptor_;  // -1 once closed
+  const std::string temporary_;  // empty: it is written directly
+  int descriptor_;               // -1 once closed
   bool committed_ = false;
 };
 

@@ -16,7 +16,8 @@ absl::Status FileError(absl::string_view action, const std::string& path, int er
 absl::StatusOr<std::string> ReadSmallFile(const std::string& path, size_t limit);
 
 // Writes a temporary file beside `path`, syncs it and renames it over `path`. After a crash at any
-// moment, and for any reader, `path` holds either the old contents or the new.
+// moment, and for any reader, `path` holds either the old contents or the new. AtomicFile
+// (common/atomic_file.h) says what becomes of links and devices.
 absl::Status WriteFileAtomically(const std::string& path, absl::string_view contents);
 
 // The mount point of the file system of this file or folder, which need not exist yet.

@@ -2,6 +2,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "common/atomic_file.h"
 #include "common/files.h"
 #include "data/normalization.h"
 #include "data/open_formats.h"
@@ -90,7 +91,9 @@ Record DataRecordOf(const Config& config, const Preparation& preparation, absl::
 absl::StatusOr<DataRecordFile> WriteDataRecord(const WeightsCollector& weights,
                                                const std::string& file) {
   const Preparation& preparation = weights.model().preparation();
-  if (!preparation.has_shape() || preparation.too_large()) return DataRecordFile();
+  if (!preparation.has_shape() || preparation.too_large() || IsWrittenDirectly(file)) {
+    return DataRecordFile();
+  }
   absl::Status unread;
   const Record record = DataRecordOf(weights.config(), preparation, &unread);
   if (record.size() == 1) return DataRecordFile();

@@ -14,7 +14,7 @@ struct DataRecordFile {
 };
 
 // Writes FILE.json beside an exported FILE: the scales and the order of the network's inputs, its
-// targets and classes.
+// targets and classes. Nothing can stand beside a device or a pipe.
 absl::StatusOr<DataRecordFile> WriteDataRecord(const WeightsCollector& weights,
                                                const std::string& file);
 
