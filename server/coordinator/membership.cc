@@ -218,7 +218,7 @@ bool Membership::LastDiverged() const {
 }
 
 void Membership::Show(Time now, StatusReply* status) const {
-  double loss = 0, accuracy = 0, speed = 0, last_loss = 0;
+  double loss = 0, accuracy = 0, speed = 0, last_loss = 0, last_accuracy = 0;
   int reporting = 0;
   Time last_report{};
   bool first_found = false;
@@ -243,9 +243,11 @@ void Membership::Show(Time now, StatusReply* status) const {
       first_found = true;
       if (chose) *status->mutable_choices() = member.record.choices();
     }
-    if (member.recent_loss != 0 && member.last_report >= last_report) {
+    const bool has_trained = member.recent_loss != 0 || member.recent_accuracy != 0;
+    if (has_trained && member.last_report >= last_report) {
       last_report = member.last_report;
       last_loss = member.recent_loss;
+      last_accuracy = member.recent_accuracy;
     }
     if (!member.record.live() || member.samples_per_second == 0) continue;
     speed += member.samples_per_second;
@@ -254,9 +256,9 @@ void Membership::Show(Time now, StatusReply* status) const {
     ++reporting;
   }
   status->set_samples_per_second(speed);
-  // At the run's end no worker is left: then the loss is that of the last report.
+  // At the run's end no worker is left: then both are those of the last report.
   status->set_train_loss(reporting > 0 ? loss / reporting : last_loss);
-  status->set_train_accuracy(reporting == 0 ? 0 : accuracy / reporting);
+  status->set_train_accuracy(reporting > 0 ? accuracy / reporting : last_accuracy);
 }
 
 void Membership::Save(CoordinatorRecord* record) const {

@@ -344,6 +344,7 @@ TEST(CoordinatorJoin, StatusCountsReportsAndNamesWorkers) {
 
   run.Leave(a);
   EXPECT_DOUBLE_EQ(run.core().Status(run.now()).train_loss(), 0.5) << "that of the last report";
+  EXPECT_DOUBLE_EQ(run.core().Status(run.now()).train_accuracy(), 0.8) << "likewise";
 }
 
 TEST(CoordinatorJoin, AHostileHistogramTakesNoMemory) {
