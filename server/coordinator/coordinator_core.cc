@@ -114,7 +114,6 @@ absl::StatusOr<JoinReply> CoordinatorCore::Join(const JoinRequest& request, Time
     MemberState& member = members_.Join(request.name(), request.device(), now, wanted);
     member.record.set_attempt(request.attempt());
     member.record.set_joined_after(ledger_ ? ledger_->latest() : 0);
-    totals_.Start(now);
     effects->commands.push_back(AdmitWorker{member.record.key()});
     effects->news.push_back(absl::StrCat("worker ", member.record.key().worker(), " joined: ",
                                          member.record.name(), ", ", member.record.device()));
@@ -423,7 +422,7 @@ void CoordinatorCore::CheckpointDone(uint64_t id, const absl::Status& status, Ef
   }
 }
 
-void CoordinatorCore::OpenBoundary(Effects* effects) {
+void CoordinatorCore::OpenBoundary(Time now, Effects* effects) {
   const uint64_t ending = ledger_->latest();
   const bool over = run_.draining() || ledger_->Finished();
   const bool may_be_best =
@@ -445,6 +444,7 @@ void CoordinatorCore::OpenBoundary(Effects* effects) {
   const std::vector<uint32_t> workers = members_.Ready();
   if (auto segment = ledger_->Deal(workers, StepsOf(workers))) {
     run_.Train();
+    totals_.Start(now);
     segment->clear_stretches();  // no shard needs them
     effects->commands.push_back(BeginSegment{*std::move(segment)});
     std::string cut = ShortClocksText(config().local(), batches_per_epoch(), workers.size());
@@ -526,7 +526,7 @@ absl::StatusOr<NextSegmentReply> CoordinatorCore::NextSegment(const NextSegmentR
   if (ledger_->latest() == 0 || caught_up || AllFinished(ledger_->latest())) {
     if (!all_dealt_ || !(run_.draining() || ledger_->Finished())) {
       all_dealt_ = false;
-      OpenBoundary(effects);
+      OpenBoundary(now, effects);
     }
   }
 

@@ -157,7 +157,7 @@ class CoordinatorCore {
   // train.early_stop or durability.keep_best needs it, a worker evaluates these weights again.
   void EvaluateCheckpoint(const CheckpointManifest& manifest);
   // Opens the boundary after the latest segment: deals the next one and starts a due checkpoint.
-  void OpenBoundary(Effects* effects);
+  void OpenBoundary(Time now, Effects* effects);
   // `last`: the run ends with it.
   void StartCheckpoint(bool last, Effects* effects);
   bool AllFinished(uint64_t segment) const;

@@ -27,7 +27,7 @@ class RunTotals {
   void GoOnFrom(const WorkerReport& total, const std::vector<EvalResult>& evaluations);
   // Sets the id of that checkpoint, and the first id for a checkpoint of this part of the run.
   void SetPart(uint64_t resumed_from, uint64_t first_checkpoint);
-  // The first call counts.
+  // Training begins: the wait for the first workers is no part of it. The first call counts.
   void Start(Time now);
   void End(Time now) { ended_ = now; }
 

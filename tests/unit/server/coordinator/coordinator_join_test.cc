@@ -347,6 +347,20 @@ TEST(CoordinatorJoin, StatusCountsReportsAndNamesWorkers) {
   EXPECT_DOUBLE_EQ(run.core().Status(run.now()).train_accuracy(), 0.8) << "likewise";
 }
 
+TEST(CoordinatorJoin, TheWaitForTheFirstWorkersIsNoTraining) {
+  CoordinatorFixture run(CoordinatorConfig(2, 2, 4));
+  const WorkerKey a = run.JoinAndRegister();
+  EXPECT_EQ(run.Next(a).kind(), NextSegmentReply::WAIT);
+  run.Pass(std::chrono::milliseconds(500));
+  EXPECT_EQ(run.core().Status(run.now()).seconds(), 0);
+  const WorkerKey b = run.JoinAndRegister();
+  run.Pass(std::chrono::milliseconds(500));
+  EXPECT_EQ(run.Next(b).kind(), NextSegmentReply::RUN);
+  run.Pass(std::chrono::milliseconds(250));
+  EXPECT_EQ(run.Next(a).kind(), NextSegmentReply::RUN);
+  EXPECT_DOUBLE_EQ(run.core().Status(run.now()).seconds(), 0.25);
+}
+
 TEST(CoordinatorJoin, AHostileHistogramTakesNoMemory) {
   CoordinatorFixture run(CoordinatorConfig(1, 1, 4));
   HeartbeatRequest beat;
