@@ -1,4 +1,5 @@
-// Counts SIGINT and SIGTERM: one asks for an orderly end, two for an immediate end.
+// Counts SIGINT and SIGTERM: one asks for an orderly end, two for an immediate end. SIGHUP counts
+// as the first alone, and not if it was ignored at the start.
 #pragma once
 
 #include <atomic>
