@@ -58,11 +58,32 @@ void FillChosen(const onnx::OnnxFile& file, const onnx::Importer& importer, Onnx
   check->marks_buffers = file.marks_parameters();
 }
 
+std::string SamplesText(const SampleShape& shape) {
+  return shape.IsSequence() ? absl::StrCat("sequences of ", shape.length, " tokens")
+         : shape.IsSparse()
+             ? absl::StrCat("sparse vectors of ", shape.entries, " entries")
+             : absl::StrCat("images of ", shape.channels, "x", shape.height, "x", shape.width);
+}
+
+// Whether samples of the filled shape have the sizes that the user said. `flat`: the file's input
+// has fewer axes than an image.
+bool IsAsAsked(const SampleShape& asked, const SampleShape& filled, bool flat) {
+  if (asked.IsSequence()) {
+    return static_cast<size_t>(asked.length) == filled.elements() && (flat || !filled.IsImage());
+  }
+  if (asked.channels == 0) return true;
+  if (!filled.IsImage()) return false;
+  return flat ? asked.elements() == filled.elements()
+              : asked.channels == filled.channels && asked.height == filled.height &&
+                    asked.width == filled.width;
+}
+
 // Fills in the sizes that the file says. The input is an image, tokens, or indices and values.
 absl::Status FillShape(const onnx::OnnxFile& file, const ModelConfig& config, SampleShape* shape) {
   onnx::Importer importer(file, {.config = config});
   importer.ChooseTrained().IgnoreError();  // FindProblems says it
-  bool tokens = false;
+  const SampleShape asked = *shape;
+  bool tokens = false, flat = false;
   for (const ValueInfoProto* input : importer.Inputs()) {
     const auto& type = input->type().tensor_type();
     const auto& dims = type.shape().dim();
@@ -82,9 +103,11 @@ absl::Status FillShape(const onnx::OnnxFile& file, const ModelConfig& config, Sa
     } else if (dims.size() == 4) {
       *shape = {size(1, shape->channels), size(2, shape->height), size(3, shape->width)};
     } else if (dims.size() == 3) {
+      flat = true;
       *shape = {1, size(1, shape->height), size(2, shape->width)};
     } else {
-      *shape = {1, 1, size(1, shape->width)};
+      flat = true;
+      *shape = {1, 1, size(1, shape->IsSequence() ? shape->length : shape->width)};
     }
   }
   const bool images = shape->channels > 0 && shape->height > 0 && shape->width > 0;
@@ -93,6 +116,14 @@ absl::Status FillShape(const onnx::OnnxFile& file, const ModelConfig& config, Sa
         "the model ", file.path(),
         " leaves the size of its samples open; say --shape, as 3,224,224 for images "
         "or 128 for tokens");
+  }
+  if (!IsAsAsked(asked, *shape, flat)) {
+    return InvalidArgumentError(
+        "--shape ",
+        asked.IsSequence() ? absl::StrCat(asked.length)
+                           : absl::StrCat(asked.channels, ",", asked.height, ",", asked.width),
+        " contradicts the model ", file.path(), ", which takes ", SamplesText(*shape),
+        "; leave --shape out, or export the model with dynamic_axes");
   }
   shape->classes = 1;
   if (!images) shape->vocabulary = 1;
@@ -108,10 +139,7 @@ absl::StatusOr<OnnxCheck> CheckOnnx(const std::string& path, SampleShape shape) 
   PSGD_RETURN_IF_ERROR(FillShape(file, config, &shape));
   OnnxCheck check;
   check.opset = file.opset();
-  check.samples = shape.IsSequence() ? absl::StrCat("sequences of ", shape.length, " tokens")
-                  : shape.IsSparse() ? absl::StrCat("sparse vectors of ", shape.entries, " entries")
-                                     : absl::StrCat("images of ", shape.channels, "x", shape.height,
-                                                    "x", shape.width);
+  check.samples = SamplesText(shape);
   // Two samples, because a batch of one leaves no trace in the sizes.
   const auto import = [&](const SampleShape& samples) {
     return std::make_unique<onnx::Importer>(

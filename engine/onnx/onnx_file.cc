@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <set>
+#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -19,6 +20,7 @@ constexpr char kPyTorch[] = "pytorch";  // the producer in files of its exporter
 // The key of a value's mark, whose values are those of torch.export's InputKind.
 constexpr char kMark[] = "pkg.torch.export.graph_signature.InputSpec.kind";
 constexpr char kMarkOfParameters[] = "PARAMETER";
+constexpr size_t kLongestName = 256;                          // that shards take
 constexpr uintmax_t kLargestFile = (uintmax_t{1} << 31) - 1;  // protobuf reads no larger file
 
 absl::Status NotAModel(const std::string& what) { return absl::InvalidArgumentError(what); }
@@ -31,6 +33,42 @@ bool IsOfParameter(const std::string& name, const std::string& producer) {
   return name.find('/') == std::string::npos &&
          (transposed || name.find(':') == std::string::npos) &&
          !std::ranges::all_of(name, absl::ascii_isdigit);
+}
+
+bool IsTaken(const std::string& name) {
+  return name.size() <= kLongestName &&
+         std::ranges::all_of(name, [](char c) { return absl::ascii_isgraph(c); });
+}
+
+// Renames values whose names shards do not take. Different names stay different.
+void ReplaceNames(GraphProto* graph) {
+  std::vector<std::string*> names;
+  for (TensorProto& tensor : *graph->mutable_initializer()) names.push_back(tensor.mutable_name());
+  for (auto* const infos :
+       {graph->mutable_input(), graph->mutable_output(), graph->mutable_value_info()}) {
+    for (ValueInfoProto& info : *infos) names.push_back(info.mutable_name());
+  }
+  for (NodeProto& node : *graph->mutable_node()) {
+    for (std::string& name : *node.mutable_input()) names.push_back(&name);
+    for (std::string& name : *node.mutable_output()) names.push_back(&name);
+  }
+  std::set<std::string> used;
+  for (const std::string* name : names) used.insert(*name);
+  std::map<std::string, std::string> replaced;
+  std::map<std::string, int> numbers;  // the last number behind a name that is used
+  for (std::string* const name : names) {
+    if (IsTaken(*name)) continue;
+    std::string& other = replaced[*name];
+    if (other.empty()) {
+      std::string plain = name->substr(0, kLongestName - 12);  // leaves room for a number
+      for (char& c : plain) {
+        if (!absl::ascii_isgraph(c)) c = '_';
+      }
+      other = plain;
+      while (!used.insert(other).second) other = absl::StrCat(plain, "_", ++numbers[plain]);
+    }
+    *name = other;
+  }
 }
 
 }  // namespace
@@ -102,6 +140,7 @@ absl::Status OnnxFile::Check() {
                      " are taken: export the network without unrolled loops, or simplify "
                      "it"));
   }
+  ReplaceNames(&graph_);
   PSGD_RETURN_IF_ERROR(ReadInitializers());
   PSGD_RETURN_IF_ERROR(CheckNodes());
   NameIdentities();

@@ -1,4 +1,5 @@
 // A model file, read and checked for consistency. Nothing in the file is used before it is checked.
+// In names of values, _ replaces what shards do not take: spaces, and all but printable ASCII.
 // The importer checks the ops.
 #pragma once
 

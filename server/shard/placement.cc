@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compression/policy.h"
@@ -35,7 +36,9 @@ absl::Status ValidateName(const std::string& where, const std::string& name) {
                                      kMaxNameLength, " are allowed"));
   }
   if (!std::ranges::all_of(name, [](char c) { return absl::ascii_isgraph(c); })) {
-    return Wrong(where, "has a name with characters that are not printable ASCII");
+    return Wrong(where, absl::StrCat("has the name \"", absl::CHexEscape(name),
+                                     "\", with a space or a character that is not printable ASCII; "
+                                     "rename it in the model"));
   }
   return absl::OkStatus();
 }

@@ -558,5 +558,51 @@ TEST(OnnxWeights, NaNIsRefusedWhereTheOutputDependsOnIt) {
               HasSubstr("Constant node k_node: holds NaN"));
 }
 
+TEST(OnnxWeights, NamesThatShardsDoNotTakeAreReplacedByOthersOfTheirOwn) {
+  const std::string w = "w 1", v = "w\xc3\xa9", longest(256, 'b'), longer(257, 'b');
+  ModelProto model = EmptyModel({0, 2});
+  GraphProto* graph = model.mutable_graph();
+  AddWeights(graph, w, {3, 2});
+  AddWeights(graph, "w_1", {3, 3});
+  AddWeights(graph, v, {3, 3});
+  AddWeights(graph, longest, {3});
+  AddWeights(graph, longer, {3});
+  SetInt(AddNode(graph, "Gemm", {"x", w, longest}, "a b"), "transB", 1);
+  SetInt(AddNode(graph, "Gemm", {"a b", "w_1", longer}, "c"), "transB", 1);
+  SetInt(AddNode(graph, "Gemm", {"c", v}, "the end"), "transB", 1);
+  SetOutput(graph, "the end");
+  const auto imported = Import(model, 4, Mode::kTrain, {1, 1, 2, 3});
+  ASSERT_TRUE(imported.ok()) << imported.status();
+  EXPECT_THAT(ParameterNames(*imported),
+              UnorderedElementsAre("w_1_1", "w_1", "w__", longest, std::string(244, 'b')));
+}
+
+TEST(OnnxWeights, SizesThatContradictTheFileAreRefused) {
+  ScratchFolder folder;
+  const auto check = [&](const Shape& input, SampleShape asked) {
+    ModelProto model = input.size() == 4 ? SmallModel() : EmptyModel(input);
+    if (input.size() == 2) {
+      AddWeights(model.mutable_graph(), "w", {6, 3});
+      AddNode(model.mutable_graph(), "MatMul", {"x", "w"}, "y");
+      SetOutput(model.mutable_graph(), "y");
+    }
+    WriteFile(folder.File("sizes.onnx"), model.SerializeAsString());
+    return CheckOnnx(folder.File("sizes.onnx"), asked).status();
+  };
+  for (const int64_t fixed : {6, 0}) {
+    for (const SampleShape& asked : {SampleShape{.length = 6}, SampleShape{1, 1, 6}}) {
+      EXPECT_TRUE(check({0, fixed}, asked).ok()) << check({0, fixed}, asked);
+    }
+  }
+  EXPECT_TRUE(check({0, 6}, {1, 2, 3}).ok()) << "images that become rows";
+  EXPECT_TRUE(check({0, 2, 4, 4}, {2, 4, 4}).ok());
+  EXPECT_THAT(std::string(check({0, 6}, {3, 224, 224}).message()),
+              AllOf(HasSubstr("--shape 3,224,224 contradicts the model"),
+                    HasSubstr("which takes images of 1x1x6; leave --shape out")));
+  EXPECT_THAT(std::string(check({0, 6}, {.length = 7}).message()), HasSubstr("--shape 7 "));
+  EXPECT_FALSE(check({0, 2, 4, 4}, {2, 8, 2}).ok());
+  EXPECT_FALSE(check({0, 2, 4, 4}, {.length = 32}).ok());
+}
+
 }  // namespace
 }  // namespace psgd

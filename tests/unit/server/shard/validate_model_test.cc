@@ -44,8 +44,10 @@ TEST(ValidateModelTest, RefusesBadNames) {
   EXPECT_THAT(
       MessageAfter([](auto* m) { m->mutable_parameters(0)->set_name(std::string(300, 'x')); }),
       HasSubstr("300 bytes"));
-  EXPECT_THAT(MessageAfter([](auto* m) { m->mutable_parameters(0)->set_name("a\nb"); }),
-              HasSubstr("not printable"));
+  EXPECT_THAT(
+      MessageAfter([](auto* m) { m->mutable_parameters(0)->set_name("a\nb"); }),
+      HasSubstr(
+          "parameter 0 has the name \"a\\nb\", with a space or a character that is not printable"));
 }
 
 TEST(ValidateModelTest, RefusesBadShapes) {
