@@ -188,8 +188,6 @@ absl::Status CheckWorkers(const Arguments& arguments, const Config& config) {
 absl::Status ChooseWhereToGoOn(const Arguments& arguments, LocalRunOptions* options) {
   const RunChoice& run = arguments.run;
   LaunchOptions& launch = options->launch;
-  launch.resumes = !run.resume.empty();
-  launch.run_dir = launch.resumes ? run.resume : run.run_dir;
   launch.goes_on = launch.resumes && HasJournal(options->config) && run.checkpoint.empty() &&
                    run.set.empty() && run.shards.empty() && run.workers == 0;
   if (!launch.resumes || launch.goes_on || !HasJournal(options->config) ||
@@ -270,6 +268,8 @@ absl::Status Run(Arguments arguments, const StopSignals& stops, int* command_exi
   options.resume = arguments.run.resume;
   options.launch.seed = options.config.seed();
   options.launch.run = ArgumentsOfServer(arguments.run);
+  options.launch.resumes = !options.resume.empty();
+  options.launch.run_dir = options.launch.resumes ? options.resume : arguments.run.run_dir;
   if (!arguments.http.empty()) options.launch.pages.push_back("--http=" + arguments.http);
   if (arguments.trace > 0)
     options.launch.pages.push_back(absl::StrCat("--trace=", arguments.trace));

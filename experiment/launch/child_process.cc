@@ -113,15 +113,16 @@ std::vector<char*> EnvironmentWith(const std::vector<std::string>& changed) {
   return all;
 }
 
-std::string Tail(int fd, int lines) {
+std::string Tail(int fd, int lines, off_t begins) {
   const off_t size = lseek(fd, 0, SEEK_END);
-  const off_t start = std::max<off_t>(0, size - kTailBytes);
+  if (size < begins) begins = 0;  // somebody has emptied the file
+  const off_t start = std::max(begins, size - kTailBytes);
   std::string text(static_cast<size_t>(std::max<off_t>(0, size - start)), '\0');
   const ssize_t n = pread(fd, text.data(), text.size(), start);
   text.resize(n > 0 ? static_cast<size_t>(n) : 0);
   while (!text.empty() && text.back() == '\n') text.pop_back();
   std::vector<absl::string_view> all = absl::StrSplit(text, '\n');
-  if (start > 0 && all.size() > 1) all.erase(all.begin());  // the rest of a cut line
+  if (start > begins && all.size() > 1) all.erase(all.begin());  // the rest of a cut line
   const auto kept = std::min<size_t>(all.size(), static_cast<size_t>(lines));
   return absl::StrJoin(all.end() - static_cast<ptrdiff_t>(kept), all.end(), "\n");
 }
@@ -146,6 +147,7 @@ absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(ChildOptions o
   if (err.get() < 0) {
     return FileError("open", options.stderr_file.empty() ? "memory" : options.stderr_file, errno);
   }
+  const off_t begins = std::max<off_t>(0, lseek(err.get(), 0, SEEK_END));
   std::vector<char*> argv;
   for (const std::string& argument : options.argv)
     argv.push_back(const_cast<char*>(argument.c_str()));
@@ -172,7 +174,7 @@ absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(ChildOptions o
     return FileError("start", options.argv.front(), error);
   }
   return std::unique_ptr<ChildProcess>(new ChildProcess(std::move(options), pid, in_write.release(),
-                                                        out_read.release(), err.release()));
+                                                        out_read.release(), err.release(), begins));
 }
 
 ChildProcess::~ChildProcess() {
@@ -238,7 +240,9 @@ std::optional<std::string> ChildProcess::ReadLine(Duration timeout) {
   }
 }
 
-std::string ChildProcess::StderrTail() const { return Tail(stderr_fd_, kTailLines); }
+std::string ChildProcess::StderrTail() const {
+  return Tail(stderr_fd_, kTailLines, stderr_begins_);
+}
 
 int ChildProcess::exit_code() const {
   return WIFEXITED(*wait_status_) ? WEXITSTATUS(*wait_status_) : -1;
@@ -250,9 +254,9 @@ std::string ChildProcess::HowItEnded() const {
   return absl::StrCat("was killed by signal ", signal, " (", strsignal(signal), ")");
 }
 
-std::string TailOfFile(const std::string& path, int lines) {
+std::string TailOfFile(const std::string& path, int lines, off_t begins) {
   const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  return file.get() < 0 ? "" : Tail(file.get(), lines);
+  return file.get() < 0 ? "" : Tail(file.get(), lines, begins);
 }
 
 }  // namespace psgd

@@ -50,7 +50,7 @@ class ChildProcess {
   // no line comes within `timeout` or the output has ended. A line beyond 64 KiB loses its
   // beginning; output after the last line end is lost.
   std::optional<std::string> ReadLine(Duration timeout);
-  // Returns the last lines of the child's standard error.
+  // Returns the last lines of the child's standard error, without what was in the file before.
   std::string StderrTail() const;
 
   const std::string& name() const { return options_.name; }
@@ -60,23 +60,27 @@ class ChildProcess {
   std::string HowItEnded() const;  // "exited with code 2", "was killed by signal 9 (Killed)"
 
  private:
-  ChildProcess(ChildOptions options, pid_t pid, int stdin_fd, int stdout_fd, int stderr_fd)
+  ChildProcess(ChildOptions options, pid_t pid, int stdin_fd, int stdout_fd, int stderr_fd,
+               off_t stderr_begins)
       : options_(std::move(options)),
         pid_(pid),
         stdin_fd_(stdin_fd),
         stdout_fd_(stdout_fd),
-        stderr_fd_(stderr_fd) {}
+        stderr_fd_(stderr_fd),
+        stderr_begins_(stderr_begins) {}
 
   const ChildOptions options_;
   const pid_t pid_;
   const int stdin_fd_;  // -1: the child does not listen
   const int stdout_fd_;
   const int stderr_fd_;
+  const off_t stderr_begins_;       // bytes that were in the file before
   std::string unread_;              // standard output after the last line
   std::optional<int> wait_status_;  // set once the child has ended
 };
 
-// Returns at most `lines` last whole lines of a file; empty if the file cannot be read.
-std::string TailOfFile(const std::string& path, int lines);
+// Returns at most `lines` last whole lines of a file, without its first `begins` bytes; empty if
+// the file cannot be read.
+std::string TailOfFile(const std::string& path, int lines, off_t begins = 0);
 
 }  // namespace psgd

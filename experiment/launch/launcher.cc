@@ -38,6 +38,17 @@ std::string Indented(const std::string& text) {
   return absl::StrCat("  | ", absl::StrReplaceAll(text, {{"\n", "\n  | "}}));
 }
 
+std::string ServerLog(const std::string& run_dir) {
+  return RunDir(run_dir).ServerDir() + "/server.log";
+}
+
+// Bytes of the log that earlier servers left in this directory.
+off_t LogBegins(const std::string& run_dir) {
+  std::error_code none;
+  const auto bytes = std::filesystem::file_size(ServerLog(run_dir), none);
+  return none ? 0 : static_cast<off_t>(bytes);
+}
+
 // The error of a server that did not start. Exit code 2 is the user's fault.
 absl::Status StartFailure(const ChildProcess& server) {
   const std::string words = server.StderrTail();
@@ -186,6 +197,7 @@ absl::Status LocalCluster::StartFirstServer() {
     if (WorkerBesideFirst(options_)) arguments.emplace_back("--beside-worker");
   }
   arguments.insert(arguments.end(), options_.pages.begin(), options_.pages.end());
+  first.log_begins = LogBegins(goes_on_ ? first.run_dir : options_.run_dir);
   PSGD_ASSIGN_OR_RETURN(first.process, RunServer("ps-server", arguments, std::nullopt));
   const absl::Status ready = WaitReady();
   if (!ready.ok() && HasEarlierServer()) {
@@ -261,6 +273,7 @@ absl::Status LocalCluster::RecoverServer() {
   }
   // The dashboard's viewers look for it at the old address.
   if (!addresses_.http.empty()) arguments.push_back("--http=" + addresses_.http);
+  server.log_begins = LogBegins(server.run_dir);
   PSGD_ASSIGN_OR_RETURN(server.process, RunServer("ps-server", arguments, std::nullopt));
   return WaitReady();
 }
@@ -327,6 +340,7 @@ absl::Status LocalCluster::Join(const std::string& name, const std::string& run_
     // Once this server leads, viewers of the run look for it at this address.
     if (!addresses_.http.empty()) arguments.push_back("--http=" + addresses_.http);
   }
+  server->log_begins = LogBegins(run_dir);
   PSGD_ASSIGN_OR_RETURN(server->process, RunServer(name, arguments, server->beside));
   server->run_dir = run_dir;
   const size_t number = static_cast<size_t>(server - servers_.data());
@@ -596,17 +610,18 @@ void LocalCluster::KillAll() {
   for (Server& server : servers_) server.process->Kill();
 }
 
-std::string LocalCluster::LogFile(const ChildProcess& child) const {
-  for (const Server& server : servers_) {
-    if (server.process.get() == &child) return RunDir(server.run_dir).ServerDir() + "/server.log";
-  }
-  return absl::StrCat(addresses_.run_dir, "/", child.name(), "/worker.log");
-}
-
 std::string LocalCluster::Obituary(const ChildProcess& child) const {
-  const std::string file = LogFile(child);
+  std::string file = absl::StrCat(addresses_.run_dir, "/", child.name(), "/worker.log");
+  std::string words = child.StderrTail();
+  const Server* of_child = nullptr;
+  for (const Server& server : servers_) {
+    if (server.process.get() == &child) of_child = &server;
+  }
+  if (of_child != nullptr) {
+    file = ServerLog(of_child->run_dir);
+    words = TailOfFile(file, kLogLines, of_child->log_begins);
+  }
   std::string text = absl::StrCat(child.name(), " ", child.HowItEnded());
-  std::string words = TailOfFile(file, kLogLines);
   if (!words.empty()) absl::StrAppend(&text, "; the end of ", file, ":\n", Indented(words));
   if (&child == servers_[leads_].process.get() && !child.StderrTail().empty()) {
     absl::StrAppend(&text, "\nand its last words:\n", Indented(child.StderrTail()));

@@ -44,8 +44,8 @@ struct LaunchOptions {
   // leads.
   std::string etcd;
   bool own_etcd = false;  // the launcher starts an etcd for this run
-  // Used with own_etcd, whose data are in this directory: the directory of the run that is resumed,
-  // or of a new one. Empty: a new one under runs/.
+  // The directory of the run that is resumed, or of a new one, where the data of own_etcd are.
+  // Empty: a new one under runs/.
   std::string run_dir;
   bool resumes = false;
   bool goes_on = false;  // resumes where the journals end, if its etcd has the run's record
@@ -134,6 +134,7 @@ class LocalCluster {
     std::string run_dir;
     std::string control;           // HOST:PORT; empty: the server has not reported it
     std::optional<size_t> beside;  // the worker on whose machine the server runs
+    off_t log_begins = 0;          // bytes that were in its log before this process
     bool told_dead = false;
   };
 
@@ -169,7 +170,6 @@ class LocalCluster {
   // Starts a server beside the next worker.
   absl::Status StartServerBeside(const std::string& worker);
   void AddTlsDir(std::vector<std::string>* argv) const;
-  std::string LogFile(const ChildProcess& child) const;
 
   const LaunchOptions options_;
   std::string run_dir_;  // with own_etcd_

@@ -435,7 +435,10 @@ std::string LocalRun::Advice() const {
   if (status_.state() == StatusReply::WAITING && !GoesOnByJournals() && !HasCheckpoint(run_dir_)) {
     return "Nothing was trained, so start anew";
   }
-  return ResumeAdvice(run_dir_, started_as());
+  // The same start would fail again.
+  const bool begins = status_.state() == StatusReply::WAITING && stop_.failed;
+  return absl::StrCat(begins ? "Remove the cause first. " : "",
+                      ResumeAdvice(run_dir_, started_as()));
 }
 
 std::string LocalRun::KeysLeft() const {

@@ -23,6 +23,7 @@
 #include "proto/micro_batch.h"
 #include "proto/parameter_groups.h"
 #include "proto/short_clocks.h"
+#include "server/coordinator/agreed_model.h"
 #include "server/shard/check_fragments.h"
 #include "server/shard/placement.h"
 #include "train/network_data.h"
@@ -81,20 +82,39 @@ absl::Status CheckLabels(const DataConfig& config, const SampleShape& shape,
                     : ": labels of pixels need a model of pixels, as unet");
 }
 
-absl::Status CheckModelKept(const CheckpointManifest& checkpoint, const Config& config,
-                            const ModelSpec& model) {
-  // If the model comes from a file, the server's error says more.
-  if (config.model().has_onnx() || IsSameNetwork(model, checkpoint.model()))
-    return absl::OkStatus();
-  ModelSpec now = model, before = checkpoint.model();
-  now.clear_preparation();
-  before.clear_preparation();
+// A run goes on with the network and the data of its checkpoint. `model` has the preparation of the
+// data.
+absl::Status CheckKept(const CheckpointManifest& checkpoint, const Config& config,
+                       const ModelSpec& model, uint64_t samples) {
+  const bool from_file = config.model().has_onnx();
   std::string changes = ChangedKeys(checkpoint.config(), config, "model");
   if (changes.empty()) changes = ChangedKeys(checkpoint.config(), config, "data");
+  if (!changes.empty()) changes = "; " + changes;
+  const bool same_network = IsSameNetwork(model, checkpoint.model());
+  ModelSpec now = model, before = checkpoint.model();
+  // The checkpoint of an earlier version has none.
+  if (!same_network || !before.has_preparation()) {
+    now.clear_preparation();
+    before.clear_preparation();
+  }
+  if (!same_network) {
+    return InvalidArgumentError(
+        "checkpoint ", checkpoint.id(), " has another model than ",
+        from_file ? config.model().onnx() + " makes now" : "the config", ": ",
+        FirstDifference(now, before), changes,
+        from_file ? AdviceToKeepModel(now, before, from_file)
+                  : "; keep the model and data it was taken with, or begin a new run");
+  }
+  constexpr char kKeep[] = "; keep the data it was taken with, or begin a new run";
+  if (checkpoint.train_samples() > 0 && checkpoint.train_samples() != samples) {
+    return InvalidArgumentError(
+        "checkpoint ", checkpoint.id(), " was taken with ", checkpoint.train_samples(),
+        " samples to train on, and the data have ", samples, " now", changes, kKeep);
+  }
+  if (now.SerializeAsString() == before.SerializeAsString()) return absl::OkStatus();
   return InvalidArgumentError("checkpoint ", checkpoint.id(),
-                              " has another model than the config: ", FirstDifference(now, before),
-                              changes.empty() ? "" : "; ", changes,
-                              "; keep the model and data it was taken with, or begin a new run");
+                              " was taken with other data: ", FirstDifference(now, before), changes,
+                              kKeep);
 }
 
 // The run needs at least the weights on the server, and weights and gradients in each worker. A
@@ -205,7 +225,11 @@ absl::StatusOr<TrainingSize> CheckTrainable(const Config& config, bool begins,
   PSGD_ASSIGN_OR_RETURN(const ModelGraph model, BuildGraph(config, data));
   PSGD_RETURN_IF_ERROR(CheckLabels(config.data(), data.shape, model));
   const ModelSpec spec = MakeModelSpec(ModelName(config.model()), model.graph);
-  if (checkpoint != nullptr) PSGD_RETURN_IF_ERROR(CheckModelKept(*checkpoint, config, spec));
+  if (checkpoint != nullptr) {
+    ModelSpec prepared = spec;
+    *prepared.mutable_preparation() = data.preparation;
+    PSGD_RETURN_IF_ERROR(CheckKept(*checkpoint, config, prepared, data.train->size()));
+  }
   TrainingSize size{.samples = static_cast<double>(data.train->size()),
                     .model = std::make_shared<const ModelSpec>(spec)};
   for (const ParameterSpec& parameter : spec.parameters()) {

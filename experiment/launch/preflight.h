@@ -21,8 +21,8 @@ struct TrainingSize {
 // Opens the data and builds the network, as every worker on this machine will. The error says what
 // does not fit, or which key would have no effect. `begins`: false for a run that goes on. An
 // earlier version may have begun that run, so data from which it can learn nothing give a note
-// instead of an error. `checkpoint`: the checkpoint from which the run goes on, whose network it
-// must keep.
+// instead of an error. `checkpoint`: the checkpoint from which the run goes on, whose network and
+// data it must keep.
 absl::StatusOr<TrainingSize> CheckTrainable(const Config& config, bool begins,
                                             const CheckpointManifest* checkpoint = nullptr);
 

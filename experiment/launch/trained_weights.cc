@@ -10,6 +10,7 @@
 #include "engine/runtime/network.h"
 #include "experiment/record/run_dir.h"
 #include "server/durability/checkpoint_store.h"
+#include "server/shard/placement.h"
 #include "train/evaluate.h"
 #include "train/network_data.h"
 
@@ -57,6 +58,14 @@ absl::StatusOr<std::unique_ptr<Replicas>> NetworkWith(const WeightsCollector& we
       auto network,
       Replicas::Create(config.model(), shape, config.data().eval_batch(), {network_options}));
   if (!IsSameNetwork(network->spec(), weights.model())) {
+    if (config.model().has_onnx()) {
+      ModelSpec trained = weights.model();
+      trained.clear_preparation();
+      return FailedPreconditionError("the weights of ", config.name(),
+                                     " are of another network than ", config.model().onnx(),
+                                     " makes now: ", FirstDifference(network->spec(), trained),
+                                     "; put back the file that the run began with");
+    }
     return FailedPreconditionError(
         "the weights of ", config.name(),
         " are of another network than this version "

@@ -28,8 +28,9 @@ absl::Status CheckFits(const ModelSpec& model, const Config& config, uint64_t me
                                 "run more servers (cluster.servers), or one with more memory");
 }
 
-// What helps if a worker's model is not that of the checkpoint.
-std::string ResumeAdvice(const ModelSpec& model, const ModelSpec& checkpoint, bool from_file) {
+}  // namespace
+
+std::string AdviceToKeepModel(const ModelSpec& model, const ModelSpec& checkpoint, bool from_file) {
   const std::string keep = "; the run goes on from a checkpoint: keep the ";
   if (!from_file) return keep + "model and data it was taken with";
   const std::string file = keep + "file, model.frozen and data it was taken with";
@@ -46,8 +47,6 @@ std::string ResumeAdvice(const ModelSpec& model, const ModelSpec& checkpoint, bo
   }
   return file;
 }
-
-}  // namespace
 
 absl::StatusOr<InstallModel> AgreedModel::FixTo(const ModelSpec& model, uint64_t batches_per_epoch,
                                                 std::shared_ptr<const GivenWeights> given,
@@ -139,7 +138,7 @@ absl::Status AgreedModel::CompareModel(const RegisterRequest& request, const std
   if (model.SerializeAsString() != model_->SerializeAsString()) {
     return FailedPreconditionError(
         worker, " built another model than the run's: ", FirstDifference(model, *model_),
-        source_.resumes ? ResumeAdvice(model, *model_, config_.model().has_onnx())
+        source_.resumes ? AdviceToKeepModel(model, *model_, config_.model().has_onnx())
         : IsBrought()
             ? "; the worker that joined first brought the run's model: start the same program "
               "with the same arguments on all workers"
@@ -157,10 +156,13 @@ absl::Status AgreedModel::CompareData(const RegisterRequest& request, const std:
   }
   if (request.train_samples() != train_samples_ ||
       request.batches_per_epoch() != batches_per_epoch_) {
-    return FailedPreconditionError(worker, " has ", request.train_samples(),
-                                   " samples to train on, ", request.batches_per_epoch(),
-                                   " batches an epoch, where the run has ", train_samples_, " and ",
-                                   batches_per_epoch_, "; is its copy of the data set complete?");
+    return FailedPreconditionError(
+        worker, " has ", request.train_samples(), " samples to train on, ",
+        request.batches_per_epoch(), " batches an epoch, where the run has ", train_samples_,
+        " and ", batches_per_epoch_,
+        source_.resumes ? "; the run goes on from a checkpoint: keep the data it "
+                          "was taken with"
+                        : "; is its copy of the data set complete?");
   }
   if (!IsBrought() && !model_->has_preparation() && request.model().has_preparation()) {
     // The checkpoint of an earlier version has none.

@@ -28,6 +28,10 @@ struct ModelSource {
   uint64_t memory = 0;                                 // bytes that shards may take; 0: unknown
 };
 
+// For people: what helps if `model`, made of the config now, is not that of the checkpoint that a
+// run goes on from. Follows what the difference is. `from_file`: the network is of a file.
+std::string AdviceToKeepModel(const ModelSpec& model, const ModelSpec& checkpoint, bool from_file);
+
 // A checkpoint or the first worker fixes the model; all others must have the same. Not thread-safe.
 class AgreedModel {
  public:

@@ -174,7 +174,10 @@ std::string FirstDifference(const ModelSpec& model, const ModelSpec& other) {
                           absl::StrJoin(b.shape(), "x"));
     }
     if (a.SerializeAsString() != b.SerializeAsString()) {
-      return absl::StrCat(a.name(), " starts or decays in another way");
+      const bool other_values =
+          a.initializer().given().checksum() != b.initializer().given().checksum();
+      return absl::StrCat(a.name(), other_values ? " has other values in the model's file"
+                                                 : " starts or decays in another way");
     }
   }
   if (model.parameters_size() == other.parameters_size() && model.name() == other.name()) {

@@ -67,6 +67,15 @@ TEST(ChildProcess, KeepsTheLastWords) {
   EXPECT_EQ(tail.substr(tail.size() - 8), "line 100");
 }
 
+TEST(ChildProcess, AnEarlierChildsWordsAreNotItsOwn) {
+  const std::string file = testing::TempDir() + "words";
+  std::ofstream(file) << "earlier\n";
+  const auto child = ChildProcess::Start({"child", {"/bin/sh", "-c", "echo late >&2"}, file});
+  ASSERT_TRUE(child.ok()) << child.status();
+  ASSERT_TRUE((*child)->WaitEnded(10s));
+  EXPECT_EQ((*child)->StderrTail(), "late");
+}
+
 TEST(ChildProcess, AProgramThatIsNotThereIsAnError) {
   const auto child = ChildProcess::Start({"child", {"/no/such/program"}, ""});
   ASSERT_FALSE(child.ok());
@@ -128,6 +137,9 @@ TEST(TailOfFile, OfWhatThereIs) {
   std::ofstream(path) << "a\nb\nc\n";
   EXPECT_EQ(TailOfFile(path, 2), "b\nc");
   EXPECT_EQ(TailOfFile(path, 9), "a\nb\nc");
+  EXPECT_EQ(TailOfFile(path, 9, 2), "b\nc");
+  EXPECT_EQ(TailOfFile(path, 9, 6), "");
+  EXPECT_EQ(TailOfFile(path, 9, 7), "a\nb\nc") << "the file has become shorter";
   std::ofstream(path) << std::string(100000, 'x');
   EXPECT_FALSE(TailOfFile(path, 2).empty());
 }

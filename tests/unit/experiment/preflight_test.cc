@@ -13,6 +13,7 @@
 #include "engine/zoo/zoo.h"
 #include "experiment/config/config_yaml.h"
 #include "tests/unit/data/npz_files.h"
+#include "train/network_data.h"
 
 namespace psgd {
 namespace {
@@ -132,6 +133,54 @@ TEST_F(PreflightOfOnnx, TokensAndAxesThatDoNotFitAreNamed) {
   WriteArrays(NpyOf("<f4", {4, 28, 28, 1}, std::vector<float>(size_t{4} * 28 * 28)));
   EXPECT_THAT(std::string(Check("}\n").status().message()),
               HasSubstr("make them the second axis: x.transpose(0, 3, 1, 2)"));
+}
+
+TEST_F(PreflightOfOnnx, ARunGoesOnWithItsDataAndItsFile) {
+  WriteNetwork(folder_.File("n.onnx"), "mlp", {1, 1, 3, 2});
+  const std::vector<float> numbers = {1, 2, 3, 4, 5, 6, 7, 8, 9, 8, 7, 6};
+  WriteArrays(NpyOf("<f4", {4, 3}, numbers));
+  const auto config = ParseConfig("model: {onnx: " + folder_.File("n.onnx") +
+                                      "}\ndata: {format: arrays, batch: 2, table: {test_fraction: "
+                                      "0.5}, path: " +
+                                      folder_.path() + "}\n",
+                                  "run.yaml");
+  ASSERT_TRUE(config.ok()) << config.status();
+  CheckpointManifest checkpoint;
+  checkpoint.set_id(1);
+  *checkpoint.mutable_config() = *config;
+  const auto go_on = [&](const Config& now) {
+    return std::string(CheckTrainable(now, /*begins=*/false, &checkpoint).status().message());
+  };
+  const auto begun = CheckTrainable(*config, /*begins=*/true);
+  ASSERT_TRUE(begun.ok()) << begun.status();
+  *checkpoint.mutable_model() = *begun->model;
+  checkpoint.set_train_samples(2);
+  EXPECT_EQ(go_on(*config), "") << "an earlier version, which kept no preparation";
+  const auto data = OpenDataOf(*config);
+  ASSERT_TRUE(data.ok()) << data.status();
+  *checkpoint.mutable_model()->mutable_preparation() = data->preparation;
+  EXPECT_EQ(go_on(*config), "");
+
+  Config larger = *config;
+  larger.mutable_data()->mutable_table()->set_test_fraction(0.25);
+  EXPECT_THAT(go_on(larger),
+              AllOf(HasSubstr("taken with 2 samples to train on, and the data have 3 now"),
+                    HasSubstr("data.table.test_fraction is 0.25, and was 0.5"),
+                    HasSubstr("; keep the data it was taken with, or begin a new run")));
+  std::vector<float> others = numbers;
+  others[0] = 5;
+  WriteArrays(NpyOf("<f4", {4, 3}, others));
+  EXPECT_THAT(go_on(*config), HasSubstr("was taken with other data: its data have other scales"));
+  WriteArrays(NpyOf("<f4", {4, 3}, numbers));
+  checkpoint.mutable_model()
+      ->mutable_parameters(0)
+      ->mutable_initializer()
+      ->mutable_given()
+      ->set_checksum(1);
+  EXPECT_THAT(go_on(*config),
+              AllOf(HasSubstr("another model than " + folder_.File("n.onnx") + " makes now: "),
+                    HasSubstr(" has other values in the model's file"),
+                    HasSubstr("; the run goes on from a checkpoint: keep the file")));
 }
 
 }  // namespace
