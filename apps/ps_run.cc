@@ -17,6 +17,7 @@
 #include "apps/tls_arguments.h"
 #include "common/cores.h"
 #include "common/files.h"
+#include "common/shell_line.h"
 #include "engine/runtime/plugin.h"
 #include "experiment/config/other_names.h"
 #include "experiment/launch/command_gpus.h"
@@ -151,7 +152,7 @@ std::string WhereDataLie(const Arguments& arguments, const Config& config) {
     return "";
   return absl::StrCat("; data.path is relative to the current folder, and the config has ",
                       beside.string(), " beside it: start ps-run in ", folder.string(),
-                      ", or say --set data.path=", beside.string());
+                      ", or say --set ", ShellLine({"data.path=" + beside.string()}));
 }
 
 // What the workers run, against the config's model and the checkpoint that the run goes on from.
@@ -162,9 +163,9 @@ absl::Status CheckWorkers(const Arguments& arguments, const Config& config) {
     if (checkpoint) PSGD_RETURN_IF_ERROR(CheckGoesOn(*checkpoint, config));
   }
   if (arguments.command.empty() && !arguments.run.resume.empty() && config.model().has_client()) {
-    return InvalidArgumentError("a program trains the run in ", arguments.run.resume,
-                                ": give its command again, as in  ps-run --resume ",
-                                arguments.run.resume, " -- python3 train.py");
+    return InvalidArgumentError(
+        "a program trains the run in ", arguments.run.resume, ": give its command again, as in  ",
+        ShellLine({"ps-run", "--resume", arguments.run.resume}), " -- python3 train.py");
   }
   if (arguments.command.empty()) {
     const auto checked = CheckTrainable(config, /*begins=*/arguments.run.resume.empty(),
@@ -193,8 +194,8 @@ absl::Status ChooseWhereToGoOn(const Arguments& arguments, LocalRunOptions* opti
   if (!launch.resumes || launch.goes_on || !HasJournal(options->config) ||
       !HasEtcdData(RunDir(run.resume).ServerDir()))
     return absl::OkStatus();
-  const std::string whole =
-      absl::StrCat("ps-run --resume ", run.resume, " alone goes on where its journals end");
+  const std::string whole = absl::StrCat(ShellLine({"ps-run", "--resume", run.resume}),
+                                         " alone goes on where its journals end");
   if (!HasCheckpoint(run.resume)) {
     return InvalidArgumentError("no change is possible, because ", run.resume,
                                 " has no checkpoint to go back to; ", whole);

@@ -13,6 +13,7 @@
 #include "common/files.h"
 #include "common/freed_memory.h"
 #include "common/open_files.h"
+#include "common/shell_line.h"
 #include "common/units.h"
 #include "dashboard/live_pages.h"
 #include "experiment/record/run_recorder.h"
@@ -254,7 +255,7 @@ class Program {
   std::string Later() const {
     const EtcdArguments& etcd = arguments_.etcd;
     if (HasJournal(start_.config)) {
-      return absl::StrCat("ps-server --recover ", start_.opened.dir.path(),
+      return absl::StrCat(ShellLine({"ps-server", "--recover", start_.opened.dir.path()}),
                           etcd.given() ? absl::StrCat(" --etcd ", etcd.members) : "",
                           " goes on from the journal");
     }

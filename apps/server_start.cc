@@ -14,6 +14,7 @@
 #include "common/available_memory.h"
 #include "common/files.h"
 #include "common/random_id.h"
+#include "common/shell_line.h"
 #include "common/units.h"
 #include "engine/onnx/import.h"
 #include "experiment/config/config_yaml.h"
@@ -239,8 +240,8 @@ absl::Status CheckEtcdFree(const Arguments& arguments, const ServerStart& start)
   if (held.revision == 0) return absl::OkStatus();
   return AlreadyExistsError(
       "the run store has a run of that name. If it is this one, it goes on where its journals end: "
-      " ps-server --recover ",
-      arguments.resume, " --etcd ", arguments.etcd.members,
+      " ",
+      ShellLine({"ps-server", "--recover", arguments.resume}), " --etcd ", arguments.etcd.members,
       "  and its other servers:  ps-server --join ", start.config.name(), " --run-dir DIR --etcd ",
       arguments.etcd.members, "  To give those up:  etcdctl del --prefix /psgd/",
       start.config.name(), "/  and the same again");

@@ -71,7 +71,8 @@ async function showChosen(rows) {
 function showEnd() {
   const dir = live?.about.dir ?? "";
   const folder = dir.replace(/\/+$/, "").replace(/(^|\/)[^/]*$/, "") || (dir.startsWith("/") ? "/" : ".");
-  at("later").textContent = `ps-ctl ui ${folder}`;
+  const quoted = /^[\w.+@%:/=,-]+$/.test(folder) ? folder : `'${folder.replaceAll("'", "'\\''")}'`;
+  at("later").textContent = `ps-ctl ui ${quoted}`;
   at("ended").hidden = false;
 }
 

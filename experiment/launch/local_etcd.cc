@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/clock.h"
 #include "common/files.h"
+#include "common/shell_line.h"
 #include "experiment/launch/program_dir.h"
 #include "experiment/record/run_dir.h"
 #include "net/credentials.h"
@@ -63,8 +64,8 @@ absl::StatusOr<FileDescriptor> LocalEtcd::Lock(const std::string& run_dir) {
   FileDescriptor lock(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!lock.open()) return FileError("open", folder, errno);
   if (flock(lock.get(), LOCK_EX | LOCK_NB) == 0) return lock;
-  return FailedPreconditionError("another ps-run uses ", run_dir,
-                                 "; look at it with  ps-ctl status ", run_dir,
+  return FailedPreconditionError("another ps-run uses ", run_dir, "; look at it with  ",
+                                 ShellLine({"ps-ctl", "status", run_dir}),
                                  "  or wait until it has ended");
 }
 

@@ -8,6 +8,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "common/shell_line.h"
 #include "experiment/launch/resume_advice.h"
 #include "experiment/launch/run_dir_status.h"
 #include "experiment/record/readable.h"
@@ -77,7 +78,7 @@ absl::Status LocalRun::Run() {
                    cluster_->etcd().empty()
                        ? absl::StrCat("--server ", cluster_->addresses().control)
                        : absl::StrCat("--etcd ", cluster_->etcd(), " --run ", launch.run_name),
-                   options_.credentials ? " --tls-dir " : "", launch.tls_dir));
+                   options_.credentials ? " " + ShellLine({"--tls-dir", launch.tls_dir}) : ""));
   if (cluster_->goes_on()) display_.Note("the run goes on where its journals end");
   absl::Status status = StartServers();
   if (status.ok() && cluster_->goes_on()) DismissEarlierWorkers();

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "experiment/launch/shell_line.h"
+#include "common/shell_line.h"
 #include "experiment/record/run_dir.h"
 #include "server/durability/checkpoint_store.h"
 #include "server/durability/journal_folder.h"

@@ -10,11 +10,11 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "common/first_measure.h"
+#include "common/shell_line.h"
 #include "common/units.h"
 #include "data/new_samples.h"
 #include "experiment/config/config_yaml.h"
 #include "experiment/launch/resume_advice.h"
-#include "experiment/launch/shell_line.h"
 #include "experiment/record/readable.h"
 #include "experiment/record/run_dir.h"
 #include "optimizers/diverged.h"
@@ -150,13 +150,14 @@ std::string Evaluated(const Summary& summary, const Config& config) {
 std::string NextCommands(const Summary& summary, const std::string& run_dir,
                          const StartedAs& started) {
   std::string text = "next commands to try\n";
+  const std::string dir = ShellLine({run_dir});
   if (summary.status != Summary::Status::kFinished) {
-    absl::StrAppend(&text, "  ps-ctl status ", run_dir, "\n");
+    absl::StrAppend(&text, "  ps-ctl status ", dir, "\n");
     // The error said how the servers go on that etcd knows.
     if (started.servers.empty() ? !HasCheckpoint(run_dir) : !started.etcd.empty()) return text;
     // The newest checkpoint of training that diverged is the wrong one to go on from.
     absl::StrAppend(&text, "  ",
-                    SaysDiverged(summary.error) ? absl::StrCat("ps-ctl checkpoints ", run_dir)
+                    SaysDiverged(summary.error) ? absl::StrCat("ps-ctl checkpoints ", dir)
                                                 : ResumeCommand(run_dir, started),
                     "\n");
     return text;
@@ -164,18 +165,16 @@ std::string NextCommands(const Summary& summary, const std::string& run_dir,
   // Only the program knows the network.
   const Config config = LoadConfig(RunDir(run_dir).ConfigFile()).value_or(Config());
   const std::string which = Evaluated(summary, config);
-  if (started.command.empty())
-    absl::StrAppend(&text, "  ps-ctl eval --run-dir ", run_dir, which, "\n");
+  if (started.command.empty()) absl::StrAppend(&text, "  ps-ctl eval --run-dir ", dir, which, "\n");
   const auto newest = NewestCheckpoint(run_dir);
   if (started.command.empty() && newest &&
       CheckPredictable(config.data().format(), newest->model().preparation()).ok()) {
-    absl::StrAppend(&text, "  ps-ctl predict --run-dir ", run_dir, which, " --data NEW\n");
+    absl::StrAppend(&text, "  ps-ctl predict --run-dir ", dir, which, " --data NEW\n");
   }
-  absl::StrAppend(
-      &text, "  ps-ctl export --run-dir ", run_dir, which, " --out weights.safetensors\n",
-      "  ps-run ", run_dir,
-      "/config.yaml --set compression.push=", summary.codec == "onebit" ? "topk" : "onebit",
-      started.command.empty() ? "" : " -- ", ShellLine(started.command), "\n");
+  absl::StrAppend(&text, "  ps-ctl export --run-dir ", dir, which, " --out weights.safetensors\n",
+                  "  ", ShellLine({"ps-run", run_dir + "/config.yaml"}),
+                  " --set compression.push=", summary.codec == "onebit" ? "topk" : "onebit",
+                  started.command.empty() ? "" : " -- ", ShellLine(started.command), "\n");
   return text;
 }
 

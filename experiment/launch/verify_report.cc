@@ -13,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "common/files.h"
+#include "common/shell_line.h"
 #include "common/units.h"
 #include "experiment/config/config_yaml.h"
 #include "experiment/launch/checkpoint_report.h"
@@ -454,7 +455,7 @@ absl::Status VerifiedStatus(const std::string& run_dir, const VerifiedRun& run) 
         "the journal of ", absl::StrJoin(dirs, " and of "), " is damaged; ",
         recovers ? absl::StrCat(goes_on, " still goes on from what is sound, to the same weights")
         : run.own_etcd
-            ? absl::StrCat("ps-run --resume ", run_dir,
+            ? absl::StrCat(ShellLine({"ps-run", "--resume", run_dir}),
                            " puts a new server in its place if its shards have other copies; if "
                            "not, restore it from a copy, or ",
                            sound > 0 ? "go on from a checkpoint with --resume --checkpoint ID"

@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/files.h"
+#include "common/shell_line.h"
 
 namespace psgd {
 namespace {
@@ -71,11 +72,11 @@ absl::StatusOr<bool> TakeGiven(const std::string& path) {
   const bool empty = IsEmptyButEtcd(path, error);
   if (error) return FileError("list the run directory", path, error.value());
   if (empty) return false;
-  return AlreadyExistsError("the run directory ", path,
-                            " is not empty; give another with --run-dir, or ",
-                            fs::exists(path + "/config.yaml", error)
-                                ? absl::StrCat("continue its run with --resume ", path)
-                                : "empty it");
+  return AlreadyExistsError(
+      "the run directory ", path, " is not empty; give another with --run-dir, or ",
+      fs::exists(path + "/config.yaml", error)
+          ? absl::StrCat("continue its run with ", ShellLine({"--resume", path}))
+          : "empty it");
 }
 
 void RemoveButEtcd(const std::string& path) {
@@ -110,8 +111,8 @@ absl::StatusOr<std::shared_ptr<const void>> Hold(const std::string& path) {
   if (flock(descriptor, LOCK_EX | LOCK_NB) == 0) return hold;
   if (errno != EWOULDBLOCK) return FileError("lock the run directory", path, errno);
   return FailedPreconditionError(
-      "the run in ", path, " still goes on in another ps-server; look at it with  ps-ctl status ",
-      path, "  or wait until it has ended");
+      "the run in ", path, " still goes on in another ps-server; look at it with  ",
+      ShellLine({"ps-ctl", "status", path}), "  or wait until it has ended");
 }
 
 }  // namespace

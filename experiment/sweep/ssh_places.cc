@@ -10,8 +10,8 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "common/files.h"
+#include "common/shell_line.h"
 #include "experiment/launch/program_dir.h"
-#include "experiment/launch/shell_line.h"
 #include "experiment/sweep/attend.h"
 #include "experiment/sweep/run_command.h"
 

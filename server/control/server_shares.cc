@@ -4,6 +4,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "common/shell_line.h"
 #include "common/units.h"
 #include "proto/has_journal.h"
 
@@ -84,9 +85,9 @@ std::string StopWaitsForStorage(const StatusReply& status) {
       FormatMilliseconds(config.cluster().deadline()), " (cluster.deadline)");
   return HasJournal(config)
              ? absl::StrCat(after,
-                            ", or asked to stop once more, this ends at once; with room again, "
-                            "ps-server --recover ",
-                            status.run_dir(), " goes on from the journal")
+                            ", or asked to stop once more, this ends at once; with room again, ",
+                            ShellLine({"ps-server", "--recover", status.run_dir()}),
+                            " goes on from the journal")
              : absl::StrCat(after,
                             " the weights are saved without it; asked to stop once more, this ends "
                             "at once");

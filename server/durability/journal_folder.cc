@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "common/files.h"
+#include "common/shell_line.h"
 #include "server/durability/checkpoint_files.h"
 #include "server/durability/rocks_journal.h"
 #include "server/durability/server_record.h"
@@ -141,17 +142,19 @@ std::string WhereRecordIs(const std::string& server_dir) {
   for (const std::filesystem::path& whole : {run, run.parent_path()}) {
     const std::string dir = (whole / "server").string();
     if (!HasEtcdData(dir)) continue;
-    return absl::StrCat("the run's record is in the data of its own etcd, ", EtcdFolder(dir),
-                        "; the run goes on with:  ps-run --resume ", whole.string());
+    return absl::StrCat(
+        "the run's record is in the data of its own etcd, ", EtcdFolder(dir),
+        "; the run goes on with:  ", ShellLine({"ps-run", "--resume", whole.string()}));
   }
   return absl::StrCat(
       "the run's record is not in ", run.string(),
-      ". With the etcd that its servers used, they go on:  ps-server --recover ", run.string(),
+      ". With the etcd that its servers used, they go on:  ",
+      ShellLine({"ps-server", "--recover", run.string()}),
       " --etcd HOST:PORT  and each other:  ps-server --join NAME --run-dir DIR --etcd HOST:PORT  "
-      "(without etcd, a server that joined:  --join HOST:PORT --run-dir ",
-      run.string(),
+      "(without etcd, a server that joined:  --join HOST:PORT ",
+      ShellLine({"--run-dir", run.string()}),
       "). If ps-run of an earlier version ran that etcd, move its data, /tmp/psgd-etcd-*/data, to ",
-      EtcdFolder(server_dir), ", and say  ps-run --resume ", run.string());
+      EtcdFolder(server_dir), ", and say  ", ShellLine({"ps-run", "--resume", run.string()}));
 }
 
 absl::Status NoCoordinator(int64_t revision, const std::string& server_dir) {

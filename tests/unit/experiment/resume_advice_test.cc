@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "experiment/launch/summary_text.h"
+
 namespace psgd {
 namespace {
 
@@ -49,6 +51,18 @@ TEST(ResumeAdvice, NamesAllServersThatEtcdKnows) {
   started.etcd = "";  // ps-run's own
   EXPECT_THAT(ResumeAdvice("runs/a", started),
               HasSubstr("goes on where its journals end with: ps-run --resume runs/a"));
+}
+
+TEST(NextCommands, QuotesTheRunDirectory) {
+  Summary summary;
+  summary.status = Summary::Status::kFinished;
+  const std::string run = "no such/rün 1";
+  EXPECT_THAT(NextCommands(summary, run, {}),
+              AllOf(HasSubstr("ps-ctl eval --run-dir 'no such/rün 1'\n"),
+                    HasSubstr("ps-ctl export --run-dir 'no such/rün 1' --out"),
+                    HasSubstr("ps-run 'no such/rün 1/config.yaml' --set ")));
+  summary.status = Summary::Status::kFailed;
+  EXPECT_THAT(NextCommands(summary, run, {}), HasSubstr("ps-ctl status 'no such/rün 1'\n"));
 }
 
 TEST(ResumeCommand, SaysWhatPsRunMustBeToldAgain) {

@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/shell_line.h"
 #include "experiment/launch/child_process.h"
-#include "experiment/launch/shell_line.h"
 
 namespace psgd {
 namespace {

@@ -1,4 +1,4 @@
-#include "experiment/launch/shell_line.h"
+#include "common/shell_line.h"
 
 #include <algorithm>
 
