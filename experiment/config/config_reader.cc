@@ -25,7 +25,6 @@ using google::protobuf::Reflection;
 namespace {
 
 constexpr size_t kMaxVisited = 2 * kMaxYamlNodes;
-constexpr size_t kMostProblems = 10;  // named at once
 
 std::string Join(const std::string& path, absl::string_view key) {
   return path.empty() ? std::string(key) : absl::StrCat(path, ".", key);
@@ -113,22 +112,22 @@ absl::Status ConfigReader::ReadKeys(const YamlNode& map, const std::string& path
   const Descriptor& type = *message->GetDescriptor();
   if (&type == Config::descriptor()) config_ = &map;
   GivenKeys given{path, &type, {}, {}};
-  std::vector<std::string> problems;
-  for (size_t i = 0; i + 1 < map.children.size(); i += 2) {
+  Mistakes mistakes;
+  for (size_t i = 0; i + 1 < map.children.size() && !mistakes.stopped(); i += 2) {
     const YamlNode& key = tree_.nodes[map.children[i]];
     const auto field = FieldOf(key, tree_.nodes[map.children[i + 1]], &given);
     absl::Status read = field.status();
     if (read.ok() && *field != nullptr && !left_out_.contains(Join(path, key.text))) {
       read = ReadField(map.children[i + 1], Join(path, key.text), **field, message);
     }
-    if (read.ok()) continue;
-    problems.emplace_back(read.message());
-    if (problems.size() < kMostProblems && visited_ <= kMaxVisited) continue;
-    problems.emplace_back("and perhaps more");
-    break;
+    Note(read, &mistakes);
   }
-  if (problems.empty()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrJoin(problems, "\n"));
+  return mistakes.status();
+}
+
+void ConfigReader::Note(const absl::Status& read, Mistakes* mistakes) const {
+  mistakes->Add(read);
+  if (!read.ok() && visited_ > kMaxVisited) mistakes->Stop();
 }
 
 absl::StatusOr<const FieldDescriptor*> ConfigReader::FieldOf(const YamlNode& key,
@@ -221,18 +220,21 @@ absl::Status ConfigReader::ReadList(const YamlNode& list, const std::string& pat
   if (list.kind != YamlNode::kList) {
     return Error(list, path, absl::StrCat("expected a list, as [a, b], got ", What(list)));
   }
-  for (size_t i = 0; i < list.children.size(); ++i) {
+  Mistakes mistakes;
+  for (size_t i = 0; i < list.children.size() && !mistakes.stopped(); ++i) {
     const std::string item_path = absl::StrCat(path, "[", i, "]");
     const YamlNode& item = tree_.nodes[list.children[i]];
-    if (++visited_ > kMaxVisited) return Error(item, path, "too many values through aliases");
-    if (IsSection(field)) {
-      PSGD_RETURN_IF_ERROR(ReadSection(list.children[i], item_path,
-                                       message->GetReflection()->AddMessage(message, &field)));
+    if (++visited_ > kMaxVisited) {
+      Note(Error(item, path, "too many values through aliases"), &mistakes);
+    } else if (IsSection(field)) {
+      Note(ReadSection(list.children[i], item_path,
+                       message->GetReflection()->AddMessage(message, &field)),
+           &mistakes);
     } else {
-      PSGD_RETURN_IF_ERROR(ReadScalar(item, item_path, field, message));
+      Note(ReadScalar(item, item_path, field, message), &mistakes);
     }
   }
-  return absl::OkStatus();
+  return mistakes.status();
 }
 
 absl::Status ConfigReader::ReadScalar(const YamlNode& node, const std::string& path,

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "common/status.h"
+#include "experiment/config/mistakes.h"
 #include "experiment/config/yaml_tree.h"
 
 namespace psgd {
@@ -51,9 +52,11 @@ class ConfigReader {
         choices;
   };
 
-  // An error names every wrong key, each in a line of its own.
+  // An error names every wrong key or item, each in a line of its own.
   absl::Status ReadKeys(const YamlNode& map, const std::string& path,
                         google::protobuf::Message* message);
+  // Stops where aliases make too much.
+  void Note(const absl::Status& read, Mistakes* mistakes) const;
   // The field of a key, which must be new; null: the key is skipped.
   absl::StatusOr<const google::protobuf::FieldDescriptor*> FieldOf(const YamlNode& key,
                                                                    const YamlNode& value,

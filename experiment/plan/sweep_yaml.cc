@@ -11,6 +11,7 @@
 #include "absl/strings/strip.h"
 #include "common/files.h"
 #include "experiment/config/config_reader.h"
+#include "experiment/config/mistakes.h"
 #include "experiment/config/parse_value.h"
 #include "experiment/config/yaml_tree.h"
 #include "experiment/plan/expand.h"
@@ -157,14 +158,14 @@ class SweepReader {
   absl::Status ForEachKey(uint32_t node, const std::string& part, Read read) const {
     const std::vector<uint32_t>& children = tree_.nodes[node].children;
     std::set<std::string> given;
-    for (size_t i = 0; i + 1 < children.size(); i += 2) {
+    Mistakes mistakes;
+    for (size_t i = 0; i + 1 < children.size() && !mistakes.stopped(); i += 2) {
       const std::string& key = tree_.nodes[children[i]].text;
-      if (!given.insert(key).second) {
-        return Error(children[i], absl::StrCat("duplicate key \"", key, "\" in ", part));
-      }
-      PSGD_RETURN_IF_ERROR(read(key, children[i], children[i + 1]));
+      mistakes.Add(given.insert(key).second
+                       ? read(key, children[i], children[i + 1])
+                       : Error(children[i], absl::StrCat("duplicate key \"", key, "\" in ", part)));
     }
-    return absl::OkStatus();
+    return mistakes.status();
   }
 
   absl::Status ReadGrid(uint32_t node, const std::string& path, Sweep* sweep) {
@@ -183,33 +184,36 @@ class SweepReader {
                                       ": expected a list of mappings, as "
                                       "- {name: dense, compression.push: none}"));
     }
+    Mistakes mistakes;
     for (const uint32_t item : tree_.nodes[node].children) {
-      PSGD_RETURN_IF_ERROR(ExpectMap(item, path));
-      SweepVariant* variant = sweep->add_list();
-      PSGD_RETURN_IF_ERROR(ForEachKey(
-          item, absl::StrCat("an entry of ", path),
-          [&](const std::string& key, uint32_t at, uint32_t value) -> absl::Status {
-            if (key == "name") {
-              return Reader().ReadField(value, absl::StrCat(path, ".name"),
-                                        *SweepVariant::descriptor()->FindFieldByName("name"),
-                                        variant);
-            }
-            PSGD_RETURN_IF_ERROR(CheckKey(at, key, path));
-            SweepSetting* setting = variant->add_settings();
-            setting->set_key(key);
-            PSGD_ASSIGN_OR_RETURN(*setting->mutable_value(), ReadValue(value, key));
-            return absl::OkStatus();
-          }));
-      const auto [other, is_new] =
-          names_.emplace(NameOf(*variant), tree_.nodes[item].mark.line + 1);
-      if (!is_new) {
-        return Error(
-            item, absl::StrCat("two entries of ", path, " are called \"", other->first,
-                               "\", the other one in line ", other->second,
-                               ": reports could not tell them apart; give each a name of its own"));
-      }
+      mistakes.Add(ReadVariant(item, path, sweep->add_list()));
+      if (mistakes.stopped()) break;
     }
-    return absl::OkStatus();
+    return mistakes.status();
+  }
+
+  absl::Status ReadVariant(uint32_t item, const std::string& path, SweepVariant* variant) {
+    PSGD_RETURN_IF_ERROR(ExpectMap(item, path));
+    PSGD_RETURN_IF_ERROR(ForEachKey(
+        item, absl::StrCat("an entry of ", path),
+        [&](const std::string& key, uint32_t at, uint32_t value) -> absl::Status {
+          if (key == "name") {
+            return Reader().ReadField(value, absl::StrCat(path, ".name"),
+                                      *SweepVariant::descriptor()->FindFieldByName("name"),
+                                      variant);
+          }
+          PSGD_RETURN_IF_ERROR(CheckKey(at, key, path));
+          SweepSetting* setting = variant->add_settings();
+          setting->set_key(key);
+          PSGD_ASSIGN_OR_RETURN(*setting->mutable_value(), ReadValue(value, key));
+          return absl::OkStatus();
+        }));
+    const auto [other, is_new] = names_.emplace(NameOf(*variant), tree_.nodes[item].mark.line + 1);
+    if (is_new) return absl::OkStatus();
+    return Error(item,
+                 absl::StrCat("two entries of ", path, " are called \"", other->first,
+                              "\", the other one in line ", other->second,
+                              ": reports could not tell them apart; give each a name of its own"));
   }
 
   absl::Status ReadDraws(uint32_t node, const std::string& path, SweepRandom* random) {
@@ -295,10 +299,14 @@ class SweepReader {
     if (list.kind != YamlNode::kList || list.children.empty()) {
       return Error(node, absl::StrCat(path, ": expected a list of values, as [a, b]"));
     }
+    Mistakes mistakes;
     for (const uint32_t item : list.children) {
-      PSGD_ASSIGN_OR_RETURN(*values->Add(), ReadValue(item, key));
+      absl::StatusOr<std::string> value = ReadValue(item, key);
+      mistakes.Add(value.status());
+      if (mistakes.stopped()) break;
+      if (value.ok()) *values->Add() = *std::move(value);
     }
-    return absl::OkStatus();
+    return mistakes.status();
   }
 
   const YamlSource source_;

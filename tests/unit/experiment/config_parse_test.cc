@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "experiment/config/config_yaml.h"
 
 namespace psgd {
@@ -38,6 +39,28 @@ TEST(ConfigParse, NamesEveryWrongKeyAtOnce) {
   const std::string error = ErrorOf(many);
   EXPECT_EQ(std::count(error.begin(), error.end(), '\n'), 10);
   EXPECT_TRUE(error.ends_with("\nand perhaps more")) << error;
+}
+
+TEST(ConfigParse, NamesEveryWrongItemOfAListAtOnce) {
+  const std::string error = ErrorOf(
+      "compression:\n  rules:\n"
+      "  - {mach: a, push: none}\n"
+      "  - {match: b, push: {topk: {densty: 0.1}}}\n"
+      "  - {match: c, push: topkk}\n"
+      "model: {hidden: [64, a, b]}\n");
+  EXPECT_THAT(
+      std::vector<std::string>(absl::StrSplit(error, '\n')),
+      ElementsAre(
+          HasSubstr("c.yaml:3:6: unknown key \"mach\" in compression.rules[0]"),
+          HasSubstr("c.yaml:4:30: unknown key \"densty\" in compression.rules[1].push.topk"),
+          HasSubstr("c.yaml:5:22: compression.rules[2].push: "),
+          HasSubstr("c.yaml:6:22: model.hidden[1]: "),
+          HasSubstr("c.yaml:6:25: model.hidden[2]: ")));
+  std::string many;
+  for (int i = 0; i < 30; ++i) many += "{mach: a}, ";
+  const std::string cut = ErrorOf("compression: {rules: [" + many + "], pusch: none}");
+  EXPECT_EQ(std::count(cut.begin(), cut.end(), '\n'), 10);
+  EXPECT_TRUE(cut.ends_with("\nand perhaps more")) << cut;
 }
 
 TEST(ConfigParse, KnowsWhatOthersCallAKey) {

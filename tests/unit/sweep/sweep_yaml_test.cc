@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_split.h"
+
 namespace psgd {
 namespace {
 
@@ -53,6 +55,30 @@ launch: {precision: bf16}
   EXPECT_EQ(sweep->asha().metric(), SweepAsha::LOSS);
   EXPECT_EQ(sweep->twin(), Sweep::ONE);
   EXPECT_EQ(sweep->launch().precision(), SweepLaunch::BF16);
+}
+
+TEST(SweepYaml, NamesEveryMistakeAtOnce) {
+  const std::string error = ErrorOf(
+      "grid:\n"
+      "  compresion.push: [none]\n"
+      "  train.epocs: [1]\n"
+      "  compression.push: [{topk: {densty: .1}}, {topk: {density: 7}}]\n"
+      "list:\n"
+      "  - {cluster.wrkers: 1}\n"
+      "  - 7\n"
+      "random:\n"
+      "  count: 2\n"
+      "  keys: {data.batch: {uniform: [4, 2]}, data.bach: {choice: [2]}}\n");
+  EXPECT_THAT(
+      std::vector<std::string>(absl::StrSplit(error, '\n')),
+      ElementsAre(HasSubstr("s.yaml:2:3: unknown key \"compresion\""),
+                  HasSubstr("s.yaml:3:3: unknown key \"epocs\" in train"),
+                  HasSubstr("s.yaml:4:30: unknown key \"densty\" in compression.push.topk"),
+                  HasSubstr("s.yaml:4:61: compression.push.topk.density: 7 is out of range"),
+                  HasSubstr("s.yaml:6:6: unknown key \"wrkers\""),
+                  HasSubstr("s.yaml:7:5: list: expected a mapping"),
+                  HasSubstr("s.yaml:10:22: random.keys.data.batch: expected two numbers"),
+                  HasSubstr("s.yaml:10:41: unknown key \"bach\"")));
 }
 
 TEST(SweepYaml, ErrorsSayWhereAndWhatWasMeant) {
