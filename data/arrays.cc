@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -35,6 +36,7 @@ struct ArrayRows {
   RowTargets targets;
   std::vector<int32_t> places;  // samples x labels, if tokens or pixels have a label each
   Preparation preparation;
+  std::string note;  // for people; empty: none
 };
 
 // The samples from `begin` to `end`.
@@ -412,6 +414,11 @@ absl::Status JoinedPairs::ReadPlaces(const std::vector<double>& numbers, ArrayRo
   }
   rows->shape.classes = most + 1;
   rows->shape.label_each_pixel = pixels;
+  // Tokens are many, and a few samples need not have all of them.
+  if (pixels) {
+    rows->note = UnusedClassesNote(std::span(rows->places).first(training_ * each),
+                                   [&](size_t i) { return Place(&ArrayPair::y_name, i / each); });
+  }
   if (!pixels) rows->shape.source = 0;
   // A network may name the next token, and such networks have as many classes as tokens.
   if (!pixels) rows->shape.vocabulary = std::max(rows->shape.vocabulary, most + 1);
@@ -557,6 +564,7 @@ absl::StatusOr<TrainAndTest> LoadArrayPairs(std::vector<ArrayPair> pairs,
   PSGD_ASSIGN_OR_RETURN(ArrayRows all, joined.Finish(options));
   auto rows = std::make_shared<const ArrayRows>(std::move(all));
   AddNote(TargetsNote(options.path, rows->targets, training, split), &note);
+  AddNote(rows->note, &note);
   return TrainAndTest{ArraySamples(rows, 0, training), ArraySamples(rows, training, samples),
                       rows->targets.targets, rows->preparation, std::move(note)};
 }

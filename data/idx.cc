@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <iterator>
 #include <memory>
+#include <span>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -193,6 +194,12 @@ class Labels {
                           [this](size_t row) { return Place(row); });
   }
 
+  std::string NoteOf(const RowTargets& rows) const {
+    if (rows.labels.empty()) return "";
+    return UnusedClassesNote(std::span(rows.labels).first(training_),
+                             [this](size_t row) { return Place(row); });
+  }
+
  private:
   std::string Place(size_t row) const {
     const bool test = row >= training_;
@@ -267,11 +274,14 @@ absl::StatusOr<TrainAndTest> LoadIdx(const std::string& folder, DataConfig::Targ
     return LoadArrayPairs(std::move(pairs), {.path = folder, .kind = kind});
   }
   PSGD_RETURN_IF_ERROR(CheckSides(train_images, test_images));
-  PSGD_ASSIGN_OR_RETURN(RowTargets targets, Labels(train_labels, test_labels).Of(KindOf(kind)));
+  const Labels labels(train_labels, test_labels);
+  PSGD_ASSIGN_OR_RETURN(RowTargets targets, labels.Of(KindOf(kind)));
   const auto rows = std::make_shared<const RowTargets>(std::move(targets));
   return TrainAndTest{ByteSamples(std::move(train_images), rows, 0),
                       ByteSamples(std::move(test_images), rows, train_labels.sizes[0]),
-                      rows->targets};
+                      rows->targets,
+                      {},
+                      labels.NoteOf(*rows)};
 }
 
 }  // namespace psgd

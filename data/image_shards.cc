@@ -11,6 +11,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "data/range_file.h"
+#include "data/row_targets.h"
 #include "data/tar.h"
 
 namespace psgd {
@@ -170,10 +171,10 @@ absl::StatusOr<std::shared_ptr<const EncodedImages>> IndexSet(std::vector<std::s
   return std::make_shared<ShardImages>(std::move(shards), std::move(images));
 }
 
-int32_t LargestLabel(const EncodedImages& images) {
-  int32_t largest = 0;
-  for (size_t i = 0; i < images.size(); ++i) largest = std::max(largest, images.label(i));
-  return largest;
+std::vector<int32_t> LabelsOf(const EncodedImages& images) {
+  std::vector<int32_t> labels;
+  for (size_t i = 0; i < images.size(); ++i) labels.push_back(images.label(i));
+  return labels;
 }
 
 }  // namespace
@@ -191,7 +192,8 @@ absl::StatusOr<EncodedSets> IndexImageShards(const std::string& folder) {
   EncodedSets sets;
   PSGD_ASSIGN_OR_RETURN(sets.train, IndexSet(ShardsOf(folder, "train")));
   PSGD_ASSIGN_OR_RETURN(sets.test, IndexSet(std::move(test)));
-  sets.classes = LargestLabel(*sets.train) + 1;
+  const std::vector<int32_t> labels = LabelsOf(*sets.train);
+  sets.classes = std::max(0, *std::ranges::max_element(labels)) + 1;
   if (sets.classes < 2) {
     return InvalidArgumentError(folder,
                                 ": all .cls members of train-*.tar are 0; classes are at least 2");
@@ -202,6 +204,7 @@ absl::StatusOr<EncodedSets> IndexImageShards(const std::string& folder) {
                          ", but the training labels end at ", sets.classes - 1,
                          "; the archives do not belong together");
   }
+  sets.note = UnusedClassesNote(labels, [&](size_t i) { return sets.train->Name(i); });
   return sets;
 }
 

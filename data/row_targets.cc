@@ -142,6 +142,21 @@ std::string TargetsNote(const std::string& path, const RowTargets& rows, size_t 
   return note;
 }
 
+std::string UnusedClassesNote(std::span<const int32_t> labels, const PlaceOfRow& place) {
+  const auto largest = std::ranges::max_element(labels);
+  if (largest == labels.end() || *largest < 0) return "";
+  std::vector<bool> used(static_cast<size_t>(*largest) + 1);
+  for (const int32_t label : labels) {
+    if (label >= 0) used[static_cast<size_t>(label)] = true;
+  }
+  const auto unused = std::ranges::count(used, false);
+  if (unused == 0) return "";
+  return absl::StrCat(unused, " of the ", used.size(),
+                      unused == 1 ? " classes has" : " classes have",
+                      " no training sample; is a label wrong? the largest label is ", *largest,
+                      " (", place(static_cast<size_t>(largest - labels.begin())), ")");
+}
+
 bool RarelyRepeat(size_t rows, size_t values) { return values > kFewClasses && rows < 2 * values; }
 
 absl::StatusOr<RowTargets> NumberClasses(const std::vector<double>& numbers, size_t training,

@@ -58,6 +58,11 @@ std::string ClassesText(const std::vector<std::string>& names, const std::vector
 std::string TargetsNote(const std::string& path, const RowTargets& rows, size_t training,
                         bool split);
 
+// For people: that some classes have no training sample, where the largest label is the number of
+// classes, so that one wrong label makes many. Empty: all have one. `labels`: of the training
+// samples; those below 0 are not counted. `place` names the place of a label.
+std::string UnusedClassesNote(std::span<const int32_t> labels, const PlaceOfRow& place);
+
 // Whether so many rows have so many values that these are measured rather than classes, as ratings
 // in halves of a star are.
 bool RarelyRepeat(size_t rows, size_t values);

@@ -63,6 +63,7 @@ absl::StatusOr<std::string> DryRunText(const Config& config, const NetworkOption
   if (!report.note.empty()) absl::StrAppend(&text, report.note, "\n");
   for (const std::string& note : onnx.check.notes) absl::StrAppend(&text, note, "\n");
   if (!padding.text.empty()) absl::StrAppend(&text, padding.text, "\n");
+  if (!data.note.empty()) absl::StrAppend(&text, data.note, "\n");
   if (available == 0) return text;
   PSGD_ASSIGN_OR_RETURN(const int largest,
                         LargestBatch(config.model(), data.shape, options, available));

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "common/cpu_time.h"
 #include "common/program_state.h"
 #include "common/stopwatch.h"
@@ -82,6 +83,9 @@ absl::Status Trainer::Prepare() {
   // No error: perhaps the run goes on, and an earlier version began it.
   PSGD_ASSIGN_OR_RETURN(const PaddingNote padding, CheckPadding(config(), *data_));
   if (!padding.text.empty()) options_.log->warn("{}", padding.text);
+  for (const absl::string_view note : absl::StrSplit(data_->note, '\n', absl::SkipEmpty())) {
+    options_.log->info("{}", std::string(note));
+  }
   std::vector<NetworkOptions> networks = NetworksOf(options_);
   for (NetworkOptions& network : networks) {
     network.seed = config().seed();

@@ -340,6 +340,14 @@ TEST_F(ArraysTest, EachPixelMayHaveALabel) {
   EXPECT_THAT(labels, ElementsAre(-1, 1));
 }
 
+TEST_F(ArraysTest, ClassesThatNoPixelHasAreNoted) {
+  const std::string x = NpyOf<float>("<f4", {3, 2, 1, 2}, std::vector<float>(12));
+  const std::string y = NpyOf<uint8_t>("|u1", {3, 1, 2}, {0, 1, 1, 200, 1, 2});
+  const TrainAndTest sets = Load({.path = WritePair(x, y), .test_fraction = 0.3});
+  EXPECT_THAT(sets.note, AllOf(HasSubstr("198 of the 201 classes have no training sample"),
+                               HasSubstr("the largest label is 200 ("), HasSubstr("y[1])")));
+}
+
 TEST_F(ArraysTest, MasksMayBeTruthValues) {
   const std::string x = NpyOf<float>("<f4", {3, 2, 1, 2}, std::vector<float>(12));
   const std::string y = NpyOf<uint8_t>("|b1", {3, 1, 2}, {0, 1, 1, 0, 1, 1});

@@ -152,6 +152,22 @@ TEST_F(IdxTest, LabelsOfBytesMayHaveAnyType) {
               HasSubstr("label 0 is 1.5; classes are whole numbers"));
 }
 
+TEST_F(IdxTest, ClassesWithoutASampleAreNoted) {
+  EXPECT_EQ(LoadIdx(folder_.path())->note, "");
+  std::string labels = Ramp(20, 4);
+  labels[7] = '\xff';
+  Put(kTrainLabels, IdxHeader({20}) + labels);
+  const absl::StatusOr<TrainAndTest> sets = LoadIdx(folder_.path());
+  ASSERT_TRUE(sets.ok()) << sets.status();
+  EXPECT_EQ(sets->note,
+            "251 of the 256 classes have no training sample; is a label wrong? the largest label "
+            "is 255 (" +
+                folder_.File(kTrainLabels) + ": label 7)");
+  labels[7] = 5;
+  Put(kTrainLabels, IdxHeader({20}) + labels);
+  EXPECT_THAT(LoadIdx(folder_.path())->note, HasSubstr("1 of the 6 classes has no training"));
+}
+
 TEST_F(IdxTest, BytesMayHaveTargets) {
   const auto sets = LoadIdx(folder_.path(), DataConfig::NUMBER);
   ASSERT_TRUE(sets.ok()) << sets.status();

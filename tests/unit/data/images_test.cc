@@ -178,6 +178,19 @@ TEST(ImagesTest, AWorkerOpensOnlyItsShare) {
   EXPECT_FALSE(loader.Next().ok());
 }
 
+TEST(ImagesTest, ClassesOfArchivesWithoutASampleAreNoted) {
+  ScratchFolder folder;
+  WriteShards(folder);
+  EXPECT_EQ(OpenData(Config(folder.path()), 1)->note, "");
+  WriteFile(folder.File("train-1.tar"),
+            TarFile("k.jpg", ClassJpeg(1)) + TarFile("k.cls", "41") + TarEnd());
+  const auto sets = OpenData(Config(folder.path(), "train_samples: 2"), 1);
+  ASSERT_TRUE(sets.ok()) << sets.status();
+  EXPECT_THAT(sets->note, AllOf(HasSubstr("39 of the 42 classes have no training sample"),
+                                HasSubstr("the largest label is 41 ("),
+                                HasSubstr("train-1.tar, member k.jpg)")));
+}
+
 TEST(ImagesTest, DamageIsNamedOrLeftOut) {
   ScratchFolder folder;
   WriteShards(folder);
