@@ -69,6 +69,9 @@ absl::StatusOr<std::shared_ptr<FailpointPlan>> PlanFailpoint(const std::string& 
 absl::Status CheckBind(const ServerArguments& arguments, absl::string_view option,
                        const std::string& host) {
   if (arguments.insecure || arguments.tls.given() || IsLoopback(host)) return absl::OkStatus();
+  if (const auto known = Resolve(host, 0); !known.ok()) {
+    return InvalidArgumentError(option, " ", host, ": ", known.status().message());
+  }
   return InvalidArgumentError(option, " ", host,
                               " lets other machines connect, and nothing checks who they are; make "
                               "certificates (scripts/make-certs.sh DIR ",

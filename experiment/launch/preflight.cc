@@ -15,6 +15,7 @@
 #include "engine/graph/model_spec.h"
 #include "engine/onnx/check.h"
 #include "engine/onnx/import.h"
+#include "engine/runtime/factors.h"
 #include "engine/runtime/planned_network.h"
 #include "engine/zoo/zoo.h"
 #include "experiment/launch/onnx_report.h"
@@ -26,6 +27,7 @@
 #include "server/coordinator/agreed_model.h"
 #include "server/shard/check_fragments.h"
 #include "server/shard/placement.h"
+#include "train/factor_layers.h"
 #include "train/network_data.h"
 
 namespace psgd {
@@ -180,6 +182,24 @@ std::string QuorumNote(const Config& config) {
                       "lower it, or leave it out");
 }
 
+// Empty if a layer pushes factors, or the config names none.
+std::string FactorsNote(const Config& config, Graph graph) {
+  Config fewest = config;  // auto makes one shard at least
+  fewest.mutable_cluster()->set_shards(std::max(1, config.cluster().shards()));
+  const ChooseFactors choose =
+      FactorLayers(fewest, static_cast<size_t>(PartsOfBatch(config.data())));
+  if (!choose) return "";
+  bool any = false;
+  const auto ask = [&](const std::string& name, const Shape& weights, int64_t rows) {
+    any |= choose(name, weights, rows);
+    return false;
+  };
+  HandOutFactors(ask, &graph);
+  if (any) return "";
+  return "codec factors carries nothing: no dense layer has fewer bytes as factors, so all tensors "
+         "travel whole; lower data.batch or cluster.shards, or choose another codec, as powersgd";
+}
+
 std::string LostStepsNote(const LocalConfig& local) {
   if (local.delay() == 0 || local.mix() < 1) return "";
   return absl::StrCat("the ", local.delay(), local.delay() == 1 ? " step" : " steps",
@@ -253,8 +273,9 @@ absl::StatusOr<TrainingSize> CheckTrainable(const Config& config, bool begins,
   for (std::string note :
        {padding.text, begins ? StandardizedNote(config, data) : "",
         LeftOutText(config.compression(), spec), FullDensityText(config.compression()),
-        WarmupNote(config, size.samples), ShortClocksText(config.local(), batches, workers),
-        QuorumNote(config), LostStepsNote(config.local()), RenewalsNote(config)}) {
+        FactorsNote(config, model.graph), WarmupNote(config, size.samples),
+        ShortClocksText(config.local(), batches, workers), QuorumNote(config),
+        LostStepsNote(config.local()), RenewalsNote(config)}) {
     if (!note.empty()) size.notes.push_back(std::move(note));
   }
   size.notes.insert(size.notes.end(), facts.check.notes.begin(), facts.check.notes.end());

@@ -280,6 +280,14 @@ TEST_F(Error, APublicAddressNeedsConsent) {
   EXPECT_THAT(ended.err, AllOf(HasSubstr("0.0.0.0"), HasSubstr("--insecure")));
 }
 
+TEST_F(Error, AnAddressThatNobodyKnowsIsNamed) {
+  const Ended ended = RunProgram({"ps-server", "--config", SmallConfig(), "--run-dir", Path("run"),
+                                  "--bind", "nohost.invalid"});
+  EXPECT_EQ(ended.code, 2);
+  EXPECT_THAT(ended.err, AllOf(HasSubstr("--bind nohost.invalid: no host nohost.invalid: "),
+                               Not(HasSubstr("certificates"))));
+}
+
 TEST_F(Error, StandardOutputIsFull) {
   const Ended ended = RunProgram({"/bin/sh", "-c", "exec \"$0\" \"$@\" > /dev/full",
                                   ProgramPath("ps-run"), SmallConfig(), "--run-dir", Path("run"),

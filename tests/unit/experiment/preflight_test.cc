@@ -68,6 +68,22 @@ TEST(Preflight, OfLocalStepsFindsTooManyFragmentsAndWhatDoesNothing) {
   EXPECT_THAT(mixed->notes, Not(Contains(HasSubstr("local.delay"))));
 }
 
+TEST(Preflight, OfFactorsNotesWhereTheyCarryNothing) {
+  const auto notes = [](const std::string& model, const std::string& push) {
+    const auto config = ParseConfig(
+        "model: " + model + "\ndata: {format: synthetic, batch: 16}\ncompression: " + push + "\n",
+        "run.yaml");
+    EXPECT_TRUE(config.ok()) << config.status();
+    const auto checked = CheckTrainable(*config, /*begins=*/true);
+    EXPECT_TRUE(checked.ok()) << checked.status();
+    return checked.ok() ? checked->notes : std::vector<std::string>();
+  };
+  const auto note = Contains(HasSubstr("codec factors carries nothing: no dense layer"));
+  EXPECT_THAT(notes("{zoo: mlp, hidden: [4]}", "factors"), note);
+  EXPECT_THAT(notes("{zoo: mlp, hidden: [512]}", "factors"), Not(note));
+  EXPECT_THAT(notes("{zoo: mlp, hidden: [4]}", "none"), Not(note));
+}
+
 // Writes a network as ONNX, as another program's export of it.
 void WriteNetwork(const std::string& path, const char* zoo, const SampleShape& shape) {
   ModelConfig config;
