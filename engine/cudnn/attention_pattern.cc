@@ -67,9 +67,6 @@ class AttentionFinder {
            std::ranges::any_of(neighbours_.ReadersOf(node(softmax).outputs[0]),
                                [&](int reader) { return neighbours_.Is<MatMul>(reader); });
   }
-  bool HasGradient(int softmax) const {
-    return GradientOfSoftmax(node(softmax).outputs[0]) != kNoNode;
-  }
 
  private:
   // The places of products in AttentionPattern::backward, until it is sorted.
@@ -187,17 +184,16 @@ class AttentionFinder {
 std::vector<AttentionPattern> FindAttentions(const Graph& graph, int* others) {
   std::vector<AttentionPattern> found;
   AttentionFinder finder(graph);
-  int trained = 0, untrained = 0;  // of the others
+  int skipped = 0;
   for (int i = 0; i < static_cast<int>(graph.nodes.size()); ++i) {
     if (!std::holds_alternative<Softmax>(graph.nodes[i].op)) continue;
     if (auto attention = finder.Around(i)) {
       found.push_back(*std::move(attention));
     } else if (finder.IsBetweenProducts(i)) {
-      ++(finder.HasGradient(i) ? trained : untrained);
+      ++skipped;
     }
   }
-  // The backward pass may compute one again. That copy has the gradient.
-  if (others != nullptr) *others = trained > 0 ? trained : untrained;
+  if (others != nullptr) *others = skipped;
   return found;
 }
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "engine/cudnn/neighbours.h"
-#include "engine/graph/recompute_cuts.h"
+#include "engine/graph/recompute.h"
 
 namespace psgd::cudnn {
 namespace {
@@ -14,7 +14,8 @@ class Finder {
   explicit Finder(const Graph& graph)
       : graph_(graph), neighbours_(graph), taken_(graph.nodes.size()) {}
 
-  std::vector<Chain> Find() {
+  // Chains that have the bits of single nodes.
+  std::vector<Chain> FindExact() {
     for (int i = 0; i < count(); ++i) {
       if (IsNorm(i)) TakeNormalized(i);
     }
@@ -23,12 +24,25 @@ class Finder {
     }
     for (int i = 0; i < count(); ++i) {
       if (IsFreeSum(i)) TakeSum(i);
-      if (Is<Conv2d>(i) || Is<Dense>(i)) TakeLayer(i);
+      if (Is<Conv2d>(i)) TakeLayer(i);
+    }
+    return std::exchange(chains_, {});
+  }
+
+  // Chains of products. REQUIRES: FindExact was called.
+  std::vector<Chain> FindProducts() {
+    for (int i = 0; i < count(); ++i) {
+      if (Is<Dense>(i)) TakeLayer(i);
     }
     for (int i = 0; i < count(); ++i) {
       if (Is<Sum>(i) && !taken_[i]) TakeProducts(i);
     }
-    return std::move(chains_);
+    return std::exchange(chains_, {});
+  }
+
+  void Take(Chain chain) {
+    for (int node : chain.nodes) taken_[node] = true;
+    chains_.push_back(std::move(chain));
   }
 
  private:
@@ -43,10 +57,6 @@ class Finder {
   }
   // The only reader of the node's first result.
   int OnlyReader(int node) const { return neighbours_.OnlyReaderOf(graph_.nodes[node].outputs[0]); }
-  void Take(Chain chain) {
-    for (int node : chain.nodes) taken_[node] = true;
-    chains_.push_back(std::move(chain));
-  }
 
   void TakeNormalized(int norm) {
     if (taken_[norm]) return;
@@ -98,8 +108,7 @@ class Finder {
       chain.nodes.push_back(reader);
     }
     chain.nodes.push_back(reader);
-    const bool runs_at_once = Is<Conv2d>(layer) || MayFuse(layer, reader);
-    if (has_bias && Is<Relu>(reader) && runs_at_once) Take(std::move(chain));
+    if (has_bias && Is<Relu>(reader)) Take(std::move(chain));
   }
 
   // The product that makes the term of the sum, and its Reshapes, if nothing else needs them;
@@ -110,7 +119,7 @@ class Finder {
     while (neighbours_.OnlyReaderOf(term) == reader) {
       const int node = neighbours_.WriterOf(term);
       nodes.push_back(node);
-      if (Is<DenseBackwardData>(node) || (Is<Dense>(node) && MayFuse(node, sum))) return nodes;
+      if (Is<DenseBackwardData>(node) || Is<Dense>(node)) return nodes;
       if (!Is<Reshape>(node)) break;
       term = graph_.nodes[node].inputs[0];
       reader = node;
@@ -144,6 +153,28 @@ class Finder {
 
 }  // namespace
 
-std::vector<Chain> FindChains(const Graph& graph) { return Finder(graph).Find(); }
+// Products have other bits in a chain than alone, so copies are in the chains of the first pass.
+std::vector<Chain> FindChains(const Graph& graph) {
+  const Graph without_copies = WithoutCopies(graph);
+  const std::vector<int> copies = FindCopies(graph);
+  Finder first(without_copies), finder(graph);
+  first.FindExact();
+  for (Chain& chain : first.FindProducts()) {
+    Chain copy;
+    for (const int node : chain.nodes) {
+      if (copies[node] != kNoNode) copy.nodes.push_back(copies[node]);
+    }
+    if (!copy.nodes.empty()) {
+      if (copy.nodes.size() < chain.nodes.size()) continue;
+      const Node &sum = graph.nodes[chain.nodes.back()], &again = graph.nodes[copy.nodes.back()];
+      for (size_t i = 0; i < sum.inputs.size(); ++i) {
+        if (sum.inputs[i] == chain.other) copy.other = again.inputs[i];
+      }
+      finder.Take(std::move(copy));
+    }
+    finder.Take(std::move(chain));
+  }
+  return finder.FindExact();
+}
 
 }  // namespace psgd::cudnn
