@@ -45,6 +45,11 @@ class ExamplesFirst : public CLI::Formatter {
   }
 };
 
+// Checks an option whose default must not hold for an empty value, as of an unset shell variable.
+inline std::string NotEmpty(const std::string& value) {
+  return value.empty() ? "the value is empty; leave the option out for its default" : "";
+}
+
 // A hint for an option that a program does not have, and its value: "; say ...". Empty: no hint.
 // For another word that is not expected, `value` is the rest of the command line.
 using OptionHint = std::function<std::string(const std::string& option, const std::string& value)>;

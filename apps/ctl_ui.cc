@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "absl/strings/str_replace.h"
 #include "apps/stop_signals.h"
 #include "dashboard/run_pages.h"
 #include "net/resolve.h"
@@ -22,7 +23,13 @@ absl::Status ServeRuns(const std::string& root, const CtlUiOptions& options, boo
                                 " shows these runs to whoever reaches it; if they may "
                                 "see them, add --insecure");
   }
-  PSGD_ASSIGN_OR_RETURN(const auto pages, RunPages::Start(root, options.bind, options.port));
+  const auto started = RunPages::Start(root, options.bind, options.port);
+  if (!started.ok()) {
+    // The servers of runs call the option --http.
+    return absl::Status(started.status().code(),
+                        absl::StrReplaceAll(started.status().message(), {{"--http", "--port"}}));
+  }
+  const auto& pages = *started;
   if (json) {
     std::cout << nlohmann::ordered_json{{"event", "ready"}, {"http", pages->address()}}
               << std::endl;

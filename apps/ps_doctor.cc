@@ -94,5 +94,6 @@ int ps_doctor_main(int argc, char** argv) {
   app.add_flag("--quick", quick, "Does not measure how fast memory is copied");
   if (const auto code = ParseCommandLine(app, argc, argv)) return *code;
   Run(!quick);
-  return kExitOk;
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return kExitOk;
+  return Fail("ps-doctor", absl::DataLossError("standard output could not be written"));
 }

@@ -352,6 +352,7 @@ int ps_run_main(int argc, char** argv) {
   app.add_option("--run-dir", arguments.run.run_dir,
                  "Where the run leaves its files; default: runs/NAME-TIME")
       ->type_name("DIR")
+      ->check(NotEmpty)
       ->excludes(resume);
   app.add_option("--http", arguments.http,
                  "Port, or HOST:PORT, of the dashboard and /metrics; 0: any free one");

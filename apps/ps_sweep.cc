@@ -1,9 +1,12 @@
 // ps-sweep: executes many runs and reports their results.
 #include <CLI/CLI.hpp>
+#include <cmath>
 #include <filesystem>
 #include <iostream>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "apps/command_line.h"
 #include "apps/exit_code.h"
 #include "apps/program_mains.h"
@@ -112,7 +115,11 @@ void AddReportOptions(CLI::App& report, ReportOptions* options, std::string* png
       .add_option("--target", *target,
                   "Value of the metric that times are taken to, as 0.9; default: a little worse "
                   "than the twin's")
-      ->check(CLI::NonNegativeNumber);
+      ->check([](const std::string& text) {
+        double value = 0;
+        const bool sound = absl::SimpleAtod(text, &value) && value >= 0 && std::isfinite(value);
+        return sound ? "" : absl::StrCat(text, " is no number from 0, as 0.9");
+      });
 }
 
 struct AttendArguments {

@@ -68,6 +68,7 @@ std::optional<int> ParseServerArguments(int argc, char** argv, ServerArguments* 
   app.add_option("--workers", arguments.workers, "Workers to wait for (cluster.workers)")
       ->check(CLI::Range(1, 4096));
   app.add_option("--run-dir", arguments.run_dir, "Where the run leaves its files")
+      ->check(NotEmpty)
       ->excludes("--resume");
   app.add_option("--bind", arguments.bind, "Address or name of this machine to listen at")
       ->capture_default_str();

@@ -1,5 +1,6 @@
 #include "bench/optimizers.h"
 
+#include "absl/strings/str_join.h"
 #include "common/suggest.h"
 
 namespace psgd {
@@ -33,7 +34,8 @@ absl::StatusOr<OptimizerConfig> OptimizerNamed(const std::string& name) {
     if (optimizer.name == name) return optimizer.config;
     known.push_back(optimizer.name);
   }
-  return InvalidArgumentError("unknown optimizer ", name, Suggest(name, known));
+  return InvalidArgumentError("unknown optimizer ", name, Suggest(name, known),
+                              " (there are: ", absl::StrJoin(known, ", "), ")");
 }
 
 }  // namespace psgd

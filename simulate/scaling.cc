@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -31,6 +32,10 @@ Curve ParseCurve(const std::string& text) {
 absl::StatusOr<Config> Changed(const Config& config, const std::string& assignments) {
   Config changed = config;
   for (const absl::string_view one : absl::StrSplit(assignments, ';', absl::SkipWhitespace())) {
+    if (!absl::StrContains(one, '=')) {
+      return InvalidArgumentError("--also ", assignments,
+                                  ": expected KEY=VALUE, as compression.push=topk");
+    }
     PSGD_RETURN_IF_ERROR(ApplySet(std::string(absl::StripAsciiWhitespace(one)), &changed));
   }
   changed = ResolveDefaults(std::move(changed));

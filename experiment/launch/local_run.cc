@@ -8,6 +8,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "common/shell_line.h"
 #include "experiment/launch/resume_advice.h"
 #include "experiment/launch/run_dir_status.h"
@@ -333,7 +334,10 @@ void LocalRun::BuryWorker(const ChildProcess& worker, bool state_known) {
     return;
   }
   if (stop_.failed) return;  // the failure was already shown
-  display_.Note(cluster_->Obituary(worker), /*important=*/true);
+  // The advice is long. A run that fails has it once, at its end; the worker's log has it, too.
+  display_.Note(absl::StrReplaceAll(cluster_->Obituary(worker),
+                                    {{DivergedText(options_.config), "training diverged"}}),
+                /*important=*/true);
   if (!state_known) return;  // the servers are gone, and the run's summary says why
   if (status_.state() == StatusReply::WAITING) {
     stop_.reason = absl::StrCat(worker.name(), " ", worker.HowItEnded(), " before training began");

@@ -30,11 +30,14 @@ std::string Traffic(uint64_t sent, uint64_t dense) {
                       ratio, ")");
 }
 
-// Counts the parameters of each codec, such as "topk 2, fp16 1".
+// Counts the parameters of each codec, such as "topk (2 tensors), fp16 (1 tensor)".
 std::string Counted(const std::map<std::string, std::string>& codecs) {
   std::map<std::string, int> counts;
   for (const auto& [parameter, codec] : codecs) ++counts[codec];
-  return absl::StrCat(absl::StrJoin(counts, ", ", absl::PairFormatter(" ")), " (tensors)");
+  return absl::StrJoin(counts, ", ", [](std::string* out, const auto& count) {
+    absl::StrAppend(out, count.first, " (", count.second,
+                    count.second == 1 ? " tensor)" : " tensors)");
+  });
 }
 
 // Lists "compute 61 %, wire 20 %, apply 12 %", the largest first. Shares below half a percent are

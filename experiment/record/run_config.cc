@@ -50,7 +50,8 @@ absl::StatusOr<Config> ReadRunConfig(const RunChoice& choice, std::vector<std::s
   PSGD_ASSIGN_OR_RETURN(Config config, LoadConfig(path, choice.set, notes));
   if (!choice.shards.empty() &&
       !ApplySet(absl::StrCat("cluster.shards=", choice.shards), &config).ok()) {
-    return InvalidArgumentError("--shards ", choice.shards, ": expected a whole number or auto");
+    return InvalidArgumentError("--shards ", choice.shards, ": expected a whole number from 1 to ",
+                                kMostShards, ", or auto");
   }
   if (choice.workers > 0) config.mutable_cluster()->set_workers(choice.workers);
   config = ResolveDefaults(std::move(config));

@@ -68,7 +68,10 @@ absl::StatusOr<bool> TakeGiven(const std::string& path) {
     return true;
   }
   if (error) return FileError("look at the run directory", path, error.value());
-  if (!fs::is_directory(status)) return FileError("use as the run directory", path, ENOTDIR);
+  if (!fs::is_directory(status)) {
+    return InvalidArgumentError("the run directory ", path,
+                                " is a file; give a folder with --run-dir");
+  }
   const bool empty = IsEmptyButEtcd(path, error);
   if (error) return FileError("list the run directory", path, error.value());
   if (empty) return false;

@@ -82,7 +82,7 @@ absl::StatusOr<SweepEstimate> EstimateSweep(const std::vector<PlannedRun>& runs,
 }
 
 std::string EstimateText(const SweepEstimate& estimate, int parallel) {
-  std::string text = absl::StrCat(estimate.runs, " runs");
+  std::string text = absl::StrCat(estimate.runs, estimate.runs == 1 ? " run" : " runs");
   if (estimate.done > 0) absl::StrAppend(&text, ", ", estimate.done, " of them done");
   if (estimate.untold > 0) {
     return absl::StrCat(text, ". The time is not known: ", estimate.untold,

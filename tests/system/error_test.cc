@@ -141,6 +141,8 @@ TEST_F(Error, ARunThatDivergesSaysWhatToDo) {
   EXPECT_THAT(ended.err, HasSubstr("training diverged: lower the learning rate "
                                    "(optimizer.sgd.learning_rate is 1e+09), bound the gradients "
                                    "(train.clip: {norm: 1}), and check the data"));
+  const size_t advice = ended.err.find("lower the learning rate");
+  EXPECT_EQ(ended.err.find("lower the learning rate", advice + 1), std::string::npos) << ended.err;
   EXPECT_THAT(ended.err, testing::Not(HasSubstr("Go on from")))
       << "the newest checkpoint may have diverged";
   EXPECT_EQ(Summary("run")["status"], "failed");
@@ -306,6 +308,11 @@ TEST_F(Error, CommandLinesThatMeanNothing) {
       {{"ps-server", "--config", SmallConfig(), "--http", "12abc"}, "is not a port"},
       {{"ps-server", "--config", SmallConfig(), "--http", "0.0.0.0:0"}, "make-certs.sh"},
       {{"ps-server", "--config", SmallConfig(), "--advertise", "host:99"}, "host without a port"},
+      {{"ps-run", SmallConfig(), "--run-dir", ""}, "--run-dir: the value is empty"},
+      {{"ps-run", SmallConfig(), "--run-dir", SmallConfig()}, "is a file; give a folder"},
+      {{"ps-run", SmallConfig(), "--shards", "-1"}, "a whole number from 1 to 1024, or auto"},
+      {{"ps-run", SmallConfig(), "--set", "name=.."}, "as the first character"},
+      {{"ps-sweep", "report", "runs", "--target", "x"}, "--target: x is no number from 0, as 0.9"},
   };
   for (const auto& [command, words] : cases) {
     const Ended ended = RunProgram(command, 20s);

@@ -151,9 +151,8 @@ TEST_F(RunDirTest, PlacesThatCannotBeWritten) {
   EXPECT_EQ(ErrorOf(At(root_ + "/file/run")), "cannot make the folder " + root_ +
                                                   "/file/run: Not a directory; a part of "
                                                   "the path is a file, not a folder");
-  EXPECT_EQ(ErrorOf(At(root_ + "/file")), "cannot use as the run directory " + root_ +
-                                              "/file: Not a directory; a part of the "
-                                              "path is a file, not a folder");
+  EXPECT_EQ(ErrorOf(At(root_ + "/file")),
+            "the run directory " + root_ + "/file is a file; give a folder with --run-dir");
   EXPECT_THAT(ErrorOf(At("/proc/psgd-run")), HasSubstr("cannot make the folder /proc/psgd-run: "));
 
   RunDirOptions options = Options();
