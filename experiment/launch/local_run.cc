@@ -443,7 +443,7 @@ std::string LocalRun::Advice() const {
   // The same start would fail again.
   const bool begins = status_.state() == StatusReply::WAITING && stop_.failed;
   return absl::StrCat(begins ? "Remove the cause first. " : "",
-                      ResumeAdvice(run_dir_, started_as()));
+                      ResumeAdvice(run_dir_, started_as(), /*stopped=*/stops() > 0));
 }
 
 std::string LocalRun::KeysLeft() const {

@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "common/shell_line.h"
+#include "experiment/launch/earlier_servers.h"
 #include "experiment/record/run_dir.h"
 #include "server/durability/checkpoint_store.h"
 #include "server/durability/journal_folder.h"
@@ -92,16 +93,36 @@ std::string RecoverCommands(const std::string& run_dir, const StartedAs& started
   return absl::StrCat(commands, WorkerCommands(started));
 }
 
+// Make a run without an etcd, which was asked to stop, take its last checkpoint.
+std::string CheckpointCommands(const std::string& run_dir, const StartedAs& started) {
+  std::vector<std::string> words = {"ps-server", "--recover", run_dir};
+  AddTlsDir(started, &words);
+  std::string commands = absl::StrCat("\n  ", ShellLine(words));
+  for (int number = 2; number <= LastServerDir(run_dir); ++number) {
+    words = {"ps-server", "--join", "HOST:PORT", "--run-dir",
+             absl::StrCat(run_dir, "/server-", number)};
+    AddTlsDir(started, &words);
+    absl::StrAppend(&commands, "\n  ", ShellLine(words));
+  }
+  return commands;
+}
+
 }  // namespace
 
-std::string ResumeAdvice(const std::string& run_dir, const StartedAs& started) {
+std::string ResumeAdvice(const std::string& run_dir, const StartedAs& started, bool stopped) {
   if (!started.servers.empty()) {
     return absl::StrCat(
         "It goes on where its journals end with: ",
         started.etcd.empty() ? ResumeCommand(run_dir, started) : RecoverCommands(run_dir, started));
   }
   const auto newest = NewestCheckpoint(run_dir);
-  if (!newest && !CoordinatorIsMissing(RunDir(run_dir).ServerDir())) {
+  const bool has_journal = !CoordinatorIsMissing(RunDir(run_dir).ServerDir());
+  if (stopped && has_journal && JournalsGoFurther(run_dir)) {
+    return absl::StrCat("Its journal has what no checkpoint has. First make a checkpoint of that:",
+                        CheckpointCommands(run_dir, started), "\nThen go on with:\n  ",
+                        ResumeCommand(run_dir, started));
+  }
+  if (!newest && has_journal) {
     return absl::StrCat(
         "It has no checkpoint to go on from, but a journal: unless that is damaged "
         "or the run is over, it goes on with: ",

@@ -35,7 +35,9 @@ std::string ResumeCommand(const std::string& run_dir, const StartedAs& started,
                           const std::string& checkpoint = "");
 
 // For people: how to go on: with the servers that etcd still knows, else from the run's newest
-// checkpoint, else from its journal.
-std::string ResumeAdvice(const std::string& run_dir, const StartedAs& started);
+// checkpoint, else from its journal. `stopped`: people asked the run to stop, so a server that
+// recovers takes no workers: it makes the last checkpoint, if the run has none of its end.
+std::string ResumeAdvice(const std::string& run_dir, const StartedAs& started,
+                         bool stopped = false);
 
 }  // namespace psgd

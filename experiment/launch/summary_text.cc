@@ -14,6 +14,7 @@
 #include "common/units.h"
 #include "data/new_samples.h"
 #include "experiment/config/config_yaml.h"
+#include "experiment/launch/earlier_servers.h"
 #include "experiment/launch/resume_advice.h"
 #include "experiment/record/readable.h"
 #include "experiment/record/run_dir.h"
@@ -158,6 +159,8 @@ std::string NextCommands(const Summary& summary, const std::string& run_dir,
     absl::StrAppend(&text, "  ps-ctl status ", dir, "\n");
     // The error said how the servers go on that etcd knows.
     if (started.servers.empty() ? !HasCheckpoint(run_dir) : !started.etcd.empty()) return text;
+    // Likewise of a journal that has more than the checkpoints.
+    if (summary.status == Summary::Status::kInterrupted && JournalsGoFurther(run_dir)) return text;
     // The newest checkpoint of training that diverged is the wrong one to go on from.
     absl::StrAppend(&text, "  ",
                     SaysDiverged(summary.error) ? absl::StrCat("ps-ctl checkpoints ", dir)

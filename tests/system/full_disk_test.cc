@@ -107,6 +107,28 @@ TEST_F(FullDisk, ARunThatIsAskedToStopFirstSavesItsWeights) {
   EXPECT_EQ(Summary("disk/run")["status"], "interrupted");
 }
 
+// Its server makes the last checkpoint later, when there is room.
+TEST_F(FullDisk, ARunWithAJournalThatIsAskedToStopSaysHowItGoesOn) {
+  Process run(OnDisk({"durability.acknowledge=journal", "durability.journal=64KiB",
+                      "train.epochs=60", "cluster.lease=2s", "cluster.deadline=5s"}));
+  ASSERT_TRUE(run.WaitFor("epoch 2/60")) << run.Err();
+  EXPECT_TRUE(FillUntil(run, "waiting for shard ")) << run.Err() << Log();
+  run.Signal(SIGINT);
+  const Ended ended = run.Wait(60s);
+  EXPECT_EQ(ended.code, 3) << ended.err << Log();
+  const std::string dir = Path("disk/run");
+  EXPECT_THAT(ended.err, HasSubstr("\n  ps-server --recover " + dir +
+                                   "\nThen go on with:\n  ps-run --resume " + dir));
+  EXPECT_THAT(ended.out, Not(HasSubstr("ps-run --resume")));
+  Free();
+  const Ended recovered = RunProgram({"ps-server", "--recover", dir});
+  EXPECT_EQ(recovered.code, 3) << recovered.err << Log();
+  EXPECT_TRUE(fs::exists(dir + "/server/checkpoint-000000000001/manifest"));
+  const Ended resumed = RunProgram({"ps-run", "--resume", dir});
+  EXPECT_EQ(resumed.code, 0) << resumed.err << Log();
+  EXPECT_EQ(Summary("disk/run")["epochs"], 60.0);
+}
+
 TEST_F(FullDisk, ResultsThatWaitForRoomAreGivenUpWhenAsked) {
   Process server({"ps-server", "--config", SmallConfig(), "--port", "0", "--run-dir",
                   Path("disk/run"), "--set", "train.epochs=40", "--set", "cluster.lease=2s",

@@ -23,6 +23,12 @@ TEST(ResumeAdvice, NamesTheJournalOfARunWithoutCheckpoints) {
   EXPECT_THAT(ResumeAdvice(run, {}), HasSubstr("ps-server --recover " + run));
   EXPECT_THAT(ResumeAdvice(run, {false, {"python3", "train.py"}}),
               HasSubstr("PSGD_SERVER=HOST:PORT python3 train.py"));
+  // A server of a run that was asked to stop takes no workers any more.
+  std::filesystem::create_directories(run + "/server/journal/shard-0");
+  EXPECT_THAT(ResumeAdvice(run, {.tls_dir = "certs"}, /*stopped=*/true),
+              AllOf(HasSubstr("First make a checkpoint of that:\n  ps-server --recover " + run +
+                              " --tls-dir certs\nThen go on with:\n  ps-run --resume " + run),
+                    Not(HasSubstr("worker"))));
   std::filesystem::remove_all(run);
 }
 
