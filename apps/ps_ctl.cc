@@ -233,7 +233,7 @@ absl::Status Prune(const Arguments& arguments) {
 
 // Where a command tells what it wrote to `out`: not among the bytes of an --out /dev/stdout.
 std::ostream& ToldOf(const std::string& out) {
-  return IsWrittenDirectly(out) ? std::cerr : std::cout;
+  return IsStandardOutput(out) ? std::cerr : std::cout;
 }
 
 // A file of another kind's name would mislead the program that opens it.

@@ -27,13 +27,16 @@ void SyncFolderOf(const std::string& path) {
   ::close(descriptor);
 }
 
+bool GoesTo(int descriptor, const struct stat& file) {
+  struct stat own {};
+  return ::fstat(descriptor, &own) == 0 && own.st_dev == file.st_dev && own.st_ino == file.st_ino;
+}
+
 // The descriptor of this process's output that goes to this file, or -1. A file that was opened
 // again would have its own position, and could lose what `>>` has kept.
 int OwnOutput(const struct stat& file) {
   for (const int descriptor : {STDOUT_FILENO, STDERR_FILENO}) {
-    struct stat own {};
-    if (::fstat(descriptor, &own) != 0) continue;
-    if (own.st_dev == file.st_dev && own.st_ino == file.st_ino) return descriptor;
+    if (GoesTo(descriptor, file)) return descriptor;
   }
   return -1;
 }
@@ -68,6 +71,11 @@ absl::StatusOr<std::string> BehindLinks(const std::string& path) {
 bool IsWrittenDirectly(const std::string& path) {
   struct stat file {};
   return ::stat(path.c_str(), &file) == 0 && (IsDeviceOrPipe(file) || OwnOutput(file) >= 0);
+}
+
+bool IsStandardOutput(const std::string& path) {
+  struct stat file {};
+  return ::stat(path.c_str(), &file) == 0 && GoesTo(STDOUT_FILENO, file);
 }
 
 absl::StatusOr<std::unique_ptr<AtomicFile>> AtomicFile::Create(const std::string& path) {

@@ -13,6 +13,9 @@ namespace psgd {
 // replaced: to a device, a pipe, or this process's own output, as /dev/stdout.
 bool IsWrittenDirectly(const std::string& path);
 
+// Whether the path leads to the process's standard output.
+bool IsStandardOutput(const std::string& path);
+
 // For contents too large to gather in memory; WriteFileAtomically (common/files.h) takes them
 // whole. Until Commit succeeds, the target is untouched; without Commit nothing remains. Of a
 // symbolic link the target is the file that it leads to. What IsWrittenDirectly gets each piece at

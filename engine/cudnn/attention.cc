@@ -85,13 +85,15 @@ absl::Status Attentions::Plan(const Graph& graph, const Device& device, Type typ
   int others = 0;
   std::vector<AttentionPattern> patterns = FindAttentions(WithoutCopies(graph), &others);
   if (others > 0) {
-    refused_["other layers read their matrices, or only some of their gradients are wanted"] =
-        others;
+    refused_["they are of another form (docs/engine.md)"] = others;
   }
   for (AttentionPattern& pattern : patterns) {
     const auto copied =
         std::ranges::count_if(pattern.forward, [&](int node) { return copies[node] != kNoNode; });
-    if (copied > 0 && copied < std::ssize(pattern.forward)) continue;
+    if (copied > 0 && copied < std::ssize(pattern.forward)) {
+      ++refused_["only a part is computed again"];
+      continue;
+    }
     Attention attention;
     const auto plan = [&](Pass pass, std::shared_ptr<FusedAttention>* to) -> absl::Status {
       PSGD_ASSIGN_OR_RETURN(*to, plans->Find(device, ProblemOf(pattern, pass, type), plan_only));

@@ -26,8 +26,11 @@ class AttentionFinder {
         ScaleOf(product) <= 0) {
       return std::nullopt;
     }
-    // Samples have lengths, heads have none.
-    if (shape.size() == 3 && node(softmax).inputs.size() > 1) return std::nullopt;
+    // Samples have lengths, heads have none. A launch has at most so many heads.
+    constexpr int64_t kMostHeads = 65535;
+    if (shape.size() == 3 && (node(softmax).inputs.size() > 1 || shape[0] > kMostHeads)) {
+      return std::nullopt;
+    }
     AttentionPattern found = {.causal = op.causal, .scale = op.scale * ScaleOf(product)};
     if (node(softmax).inputs.size() > 1) found.lengths = node(softmax).inputs[1];
     const TensorId queries = node(product).inputs[0], keys = node(product).inputs[1];
@@ -61,11 +64,15 @@ class AttentionFinder {
     return found;
   }
 
-  // Whether a product makes its scores, and another reads its weights.
+  // Whether a product makes its scores, perhaps with a mask or a bias added, and another reads its
+  // weights, perhaps after a dropout.
   bool IsBetweenProducts(int softmax) const {
-    return neighbours_.Is<MatMul>(neighbours_.WriterOf(node(softmax).inputs[0])) &&
-           std::ranges::any_of(neighbours_.ReadersOf(node(softmax).outputs[0]),
-                               [&](int reader) { return neighbours_.Is<MatMul>(reader); });
+    int before = neighbours_.WriterOf(node(softmax).inputs[0]);
+    while (neighbours_.Is<Reshape>(before) || neighbours_.Is<RowBias>(before) ||
+           neighbours_.Is<Sum>(before) || neighbours_.Is<Activation>(before)) {
+      before = neighbours_.WriterOf(node(before).inputs[0]);
+    }
+    return neighbours_.Is<MatMul>(before) && ReachesProduct(softmax);
   }
 
  private:
@@ -84,6 +91,12 @@ class AttentionFinder {
   }
   float ScaleOf(int product) const { return std::get<MatMul>(node(product).op).scale; }
 
+  bool ReachesProduct(int maker) const {
+    return std::ranges::any_of(neighbours_.ReadersOf(node(maker).outputs[0]), [&](int reader) {
+      const bool passes = neighbours_.Is<Dropout>(reader) || neighbours_.Is<Reshape>(reader);
+      return neighbours_.Is<MatMul>(reader) || (passes && ReachesProduct(reader));
+    });
+  }
   // The product that reads the matrix as its left factor, transposed or not.
   int ProductOf(TensorId matrix, bool transposed) const {
     for (const int reader : neighbours_.ReadersOf(matrix)) {

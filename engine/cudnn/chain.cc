@@ -5,6 +5,7 @@
 
 #include "engine/cudnn/neighbours.h"
 #include "engine/graph/recompute.h"
+#include "engine/graph/recompute_cuts.h"
 
 namespace psgd::cudnn {
 namespace {
@@ -108,7 +109,8 @@ class Finder {
       chain.nodes.push_back(reader);
     }
     chain.nodes.push_back(reader);
-    if (has_bias && Is<Relu>(reader)) Take(std::move(chain));
+    const bool runs_at_once = Is<Conv2d>(layer) || MayFuse(layer, reader);
+    if (has_bias && Is<Relu>(reader) && runs_at_once) Take(std::move(chain));
   }
 
   // The product that makes the term of the sum, and its Reshapes, if nothing else needs them;
@@ -119,7 +121,7 @@ class Finder {
     while (neighbours_.OnlyReaderOf(term) == reader) {
       const int node = neighbours_.WriterOf(term);
       nodes.push_back(node);
-      if (Is<DenseBackwardData>(node) || Is<Dense>(node)) return nodes;
+      if (Is<DenseBackwardData>(node) || (Is<Dense>(node) && MayFuse(node, sum))) return nodes;
       if (!Is<Reshape>(node)) break;
       term = graph_.nodes[node].inputs[0];
       reader = node;

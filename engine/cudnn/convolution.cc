@@ -22,7 +22,6 @@ constexpr int64_t kMostEngines = 8;        // engines to measure
 constexpr size_t kMostWorkspace = 1ull << 30;
 constexpr int kTimedRuns = 3;
 // Replays of launches are timed, because the host takes longer for a launch than some engines.
-// engines.
 constexpr float kTimedMilliseconds = 0.3f;
 constexpr int kMostLaunches = 16;
 // An engine must be faster by a twentieth to be chosen over one that cuDNN expects to be faster. So

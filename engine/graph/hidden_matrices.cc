@@ -9,7 +9,7 @@ namespace {
 // The tensor that is a node's matrix, as a parameter may be; kNoTensor: the node has none.
 TensorId MatrixOf(const Graph& graph, const Node& node) {
   const auto* conv = std::get_if<Conv2d>(&node.op);
-  const auto* product = std::get_if<MatMul>(&node.op);  // of ONNX: a dense layer stored in x out
+  const auto* product = std::get_if<MatMul>(&node.op);  // of ONNX: a dense layer
   const bool dense = std::holds_alternative<Dense>(node.op);
   const bool has = dense || (conv != nullptr && conv->groups == 1) ||
                    (product != nullptr && graph.shape(node.inputs[1]).size() == 2);

@@ -145,7 +145,7 @@ Graph WithoutCopies(Graph graph) {
     if (node.again_of >= 0) {
       const std::vector<TensorId>& outputs = graph.nodes[node.again_of].outputs;
       for (size_t i = 0; i < outputs.size(); ++i) first[node.outputs[i]] = outputs[i];
-      node = {};
+      node = {.op = Constant()};
     }
     for (TensorId& input : node.inputs) input = first[input];
   }

@@ -24,8 +24,9 @@ bool IsAnyOf(const Node& node) {
 // Whether a backend may compute both nodes at once if no other reads what passes between them: a
 // product that is added to a residual or clamped, or parts of an attention, with the transposes of
 // its heads. `input`: the place of that value among the inputs.
-bool MayRunAtOnce(const Node& maker, const Node& user, size_t input) {
-  if (IsAnyOf<Dense>(maker)) return IsAnyOf<Sum, Relu>(user);
+bool MayRunAtOnce(const Graph& graph, int made_by, int used_by, size_t input) {
+  const Node &maker = graph.nodes[made_by], &user = graph.nodes[used_by];
+  if (IsAnyOf<Dense>(maker)) return IsAnyOf<Sum, Relu>(user) && MayFuse(made_by, used_by);
   if (IsAnyOf<MatMul>(maker))
     return IsAnyOf<Transpose>(user) || (IsAnyOf<Softmax>(user) && input == 0);
   return IsAnyOf<Softmax, Transpose>(maker) && IsAnyOf<MatMul>(user);
@@ -46,8 +47,7 @@ std::vector<int> FindEnds(const Graph& graph, size_t forward_nodes) {
     const bool reshapes = IsAnyOf<Reshape>(at) && !uses.empty();
     const int end = uses.empty() ? node : ends[uses[0].node];
     const bool together = std::ranges::all_of(uses, [&](const Use& use) {
-      return ends[use.node] == end &&
-             (reshapes || MayRunAtOnce(at, graph.nodes[use.node], use.input));
+      return ends[use.node] == end && (reshapes || MayRunAtOnce(graph, node, use.node, use.input));
     });
     ends[node] = together ? end : node;
     for (size_t i = 0; i < at.inputs.size(); ++i) {

@@ -8,6 +8,11 @@
 
 namespace psgd {
 
+// Whether a backend may compute a dense layer together with the Sum or Relu that reads it. Nodes
+// that are further apart always run separately, so they leave places for cuts. In a block of a
+// transformer they are at most 3 apart.
+inline bool MayFuse(int product, int reader) { return reader - product <= 8; }
+
 // By node of the forward pass: the last of the nodes that a backend may compute with it at once;
 // without such nodes itself. These are products of dense layers and the Sum or Relu that reads
 // them, an attention with the transposes of its heads, and Reshapes. That may change bits, so one

@@ -355,8 +355,10 @@ Imported ImportWhere(const OpContext& c) {
     if (c.in(i).known()) PSGD_RETURN_IF_ERROR(c.importer.Spend(c.in(i).array->count()));
   }
   if (const std::optional<Value> masked = MaskedWhere(c)) {
-    if (masked->mask != nullptr && MasksAWholeRow(*masked->mask))
-      return c.Unsupported("masks a whole row");
+    // An earlier mask may do so, and another layer's addition may undo it.
+    const bool is_new =
+        masked->mask != nullptr && masked->mask != c.in(1).mask && masked->mask != c.in(2).mask;
+    if (is_new && MasksAWholeRow(*masked->mask)) return c.Unsupported("masks a whole row");
     return std::vector<Value>{*masked};
   }
   PSGD_ASSIGN_OR_RETURN(const Value chosen, Choose(c, AsNumbers(c.in(0)), c.in(1), c.in(2)));

@@ -109,7 +109,7 @@ absl::StatusOr<Lettered> Product(const OpContext& c, const Lettered& a, const Le
     if (!Has(a.letters, letter)) columns += letter;
   }
   PSGD_ASSIGN_OR_RETURN(const Lettered left, Reordered(c, a, matrices + rows + summed));
-  const bool flip = Has(summed, b.letters.back());
+  const bool flip = !b.letters.empty() && Has(summed, b.letters.back());
   PSGD_ASSIGN_OR_RETURN(const Lettered right,
                         Reordered(c, b, matrices + (flip ? columns + summed : summed + columns)));
   const auto part = [&](const Lettered& of, size_t begin, size_t length) {

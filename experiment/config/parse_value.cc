@@ -141,14 +141,8 @@ absl::Status CheckString(const FieldDescriptor& field, absl::string_view text) {
   const bool letters = std::all_of(text.begin(), text.end(), [](char c) {
     return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '_' || c == '-';
   });
-  if (!letters || text.empty() || text.size() > 64) {
-    return Expected("1 to 64 letters, digits, '.', '_' or '-'", text);
-  }
-  // It names a folder, and a word of commands.
-  if (text.front() == '.' || text.front() == '-') {
-    return Expected("a letter, a digit or '_' as the first character", text);
-  }
-  return absl::OkStatus();
+  if (letters && !text.empty() && text.size() <= 64) return absl::OkStatus();
+  return Expected("1 to 64 letters, digits, '.', '_' or '-'", text);
 }
 
 // Parses `2 epochs`, `0.5 epochs` or `500 steps`. Quotes make no difference, because no length is a

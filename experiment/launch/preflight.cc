@@ -101,8 +101,8 @@ absl::Status CheckKept(const CheckpointManifest& checkpoint, const Config& confi
   }
   if (!same_network) {
     return InvalidArgumentError(
-        "checkpoint ", checkpoint.id(), " has another model than ",
-        from_file ? config.model().onnx() + " makes now" : "the config", ": ",
+        from_file ? config.model().onnx() : "the config",
+        " makes another model now than that of checkpoint ", checkpoint.id(), ": ",
         FirstDifference(now, before), changes,
         from_file ? AdviceToKeepModel(now, before, from_file)
                   : "; keep the model and data it was taken with, or begin a new run");

@@ -61,9 +61,9 @@ absl::StatusOr<std::unique_ptr<Replicas>> NetworkWith(const WeightsCollector& we
     if (config.model().has_onnx()) {
       ModelSpec trained = weights.model();
       trained.clear_preparation();
-      return FailedPreconditionError("the weights of ", config.name(),
-                                     " are of another network than ", config.model().onnx(),
-                                     " makes now: ", FirstDifference(network->spec(), trained),
+      return FailedPreconditionError(config.model().onnx(),
+                                     " makes another network now than that of the weights of ",
+                                     config.name(), ": ", FirstDifference(network->spec(), trained),
                                      "; put back the file that the run began with");
     }
     return FailedPreconditionError(

@@ -53,6 +53,11 @@ absl::StatusOr<Config> ReadRunConfig(const RunChoice& choice, std::vector<std::s
     return InvalidArgumentError("--shards ", choice.shards, ": expected a whole number from 1 to ",
                                 kMostShards, ", or auto");
   }
+  // A name is a folder's, and a word of commands. Runs of earlier versions may have any name.
+  if (choice.resume.empty() && (config.name().starts_with('.') || config.name().starts_with('-'))) {
+    return InvalidArgumentError(path, ": name: \"", config.name(),
+                                "\" begins with a dot or a dash; begin with a letter or a digit");
+  }
   if (choice.workers > 0) config.mutable_cluster()->set_workers(choice.workers);
   config = ResolveDefaults(std::move(config));
   if (config.cluster().shards() == 0) {

@@ -93,6 +93,10 @@ std::string NoteOfAnother(const SweepPlan& before, const std::string& dir) {
 absl::StatusOr<Prepared> Prepare(const SweepOptions& options) {
   Prepared prepared;
   PSGD_ASSIGN_OR_RETURN(prepared.sweep, LoadSweep(options.file));
+  if (prepared.sweep.name().front() == '.' || prepared.sweep.name().front() == '-') {
+    return InvalidArgumentError(options.file, ": name: \"", prepared.sweep.name(),
+                                "\" begins with a dot or a dash; it names a folder");
+  }
   PSGD_ASSIGN_OR_RETURN(Config base, BaseConfig(prepared.sweep, options.file));
   for (const std::string& assignment : options.set)
     PSGD_RETURN_IF_ERROR(ApplySet(assignment, &base));

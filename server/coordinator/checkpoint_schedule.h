@@ -43,6 +43,8 @@ class CheckpointSchedule {
   bool Due(const LedgerPosition& position, uint64_t batches_per_epoch) const;
   // The checkpoint at the end of the run is still to begin, and none is under way.
   bool LacksLast() const { return !under_way_ && !last_taken_; }
+  // A checkpoint has begun before, in this run or the one that it goes on from.
+  bool HasEarlier() const { return next_id_ > 1; }
   bool LastUnderWay() const { return under_way_ && last_taken_; }
 
   // Begins the next checkpoint, whose boundary is the end of the segment `after`, and returns its

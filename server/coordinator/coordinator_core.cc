@@ -300,9 +300,10 @@ void CoordinatorCore::Tick(Time now, Effects* effects) {
   // themselves.
   if (run_.draining() && !over() && members_.Ready().empty() && LastCheckpointTaken(effects)) {
     EndRun(now);
+    const bool lacks_last = checkpoints_.LacksLast() && EndsDiverged();
     effects->news.push_back(
         absl::StrCat("drained: no worker is left",
-                     EndsDiverged() ? "; training diverged, so its end has no checkpoint" : ""));
+                     lacks_last ? "; training diverged, so its end has no checkpoint" : ""));
   }
 }
 
@@ -568,15 +569,17 @@ NextSegmentReply CoordinatorCore::Finish(Time now, Effects* effects, NextSegment
 }
 
 bool CoordinatorCore::LastCheckpointTaken(Effects* effects) {
-  // A run that goes on from there fails again, and older checkpoints would make room for it.
-  if (checkpoints_.LacksLast() && ledger_ && ledger_->latest() != 0 && !EndsDiverged()) {
+  // A run that goes on from where training diverged fails again, and older checkpoints would make
+  // room for that one.
+  const bool earlier_is_better = checkpoints_.HasEarlier() && EndsDiverged();
+  if (checkpoints_.LacksLast() && ledger_ && ledger_->latest() != 0 && !earlier_is_better) {
     StartCheckpoint(/*last=*/true, effects);
   }
   return !checkpoints_.under_way();
 }
 
 bool CoordinatorCore::EndsDiverged() const {
-  return members_.Ready().empty() && members_.LastDiverged();
+  return members_.Ready().empty() && (members_.LastDiverged() || SaysDiverged(run_.reason()));
 }
 
 bool CoordinatorCore::HasEvaluation(const EvalResult& result) const {

