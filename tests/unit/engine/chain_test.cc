@@ -304,13 +304,13 @@ TEST_F(RecomputedChainTest, ALaterTermIsNotAddedToTheCopy) {
   EXPECT_THAT(Chains(), Not(Contains(::testing::StartsWith("p"))));
 }
 
-TEST_F(RecomputedChainTest, AProductIsAddedToAFarSum) {
+// The copies are close to each other, but a copy does what the first pass does.
+TEST_F(RecomputedChainTest, AFarSumIsFarForTheCopies) {
   const TensorId p = Layer("p", h_);
   TensorId between = h_;
   for (int i = 0; i < 20; ++i) between = Add("between", {between});  // is not computed again
   Recompute(Add("s", {p, h_}), between);
-  EXPECT_THAT(Chains(), Contains("p s"));
-  EXPECT_THAT(Chains(), Contains("p (again) s (again)"));
+  EXPECT_THAT(Chains(), Not(Contains(::testing::StartsWith("p"))));
 }
 
 // The copy of the sum has one reader.
