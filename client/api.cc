@@ -279,7 +279,8 @@ psgd_status psgd_next_share(psgd_client client, int32_t timeout_ms, psgd_share* 
   return WithClient("psgd_next_share", client, [&](Client& c) -> absl::Status {
     PSGD_ASSIGN_OR_RETURN(const psgd_share given, TakeIn(share, "share"));
     PSGD_ASSIGN_OR_RETURN(const auto next, c.NextShare(Until(timeout_ms)));
-    if (!next) return absl::CancelledError("the run is over for this worker");
+    if (!next)
+      return absl::CancelledError(absl::StrCat("the run is over for this worker: ", c.over_why()));
     GiveOut(psgd_share{given.size, next->segment, next->epoch, next->batches,
                        next->ends_epoch ? 1 : 0, next->rank, next->ranks},
             given.size, share);

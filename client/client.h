@@ -60,6 +60,8 @@ class Client {
 
   // Waits at most until `until`. REQUIRES of the program: no step of the last share is left.
   absl::StatusOr<std::optional<ClientShare>> NextShare(Time until);
+  // Why NextShare returned nothing.
+  const std::string& over_why() const { return over_why_; }
   absl::Status BatchIndices(uint32_t batch, std::span<uint32_t> indices);
   // Waits for the weights of the next step, or for those after the share.
   absl::Status Wait(Time until);

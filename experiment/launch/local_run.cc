@@ -277,8 +277,11 @@ void LocalRun::Poll() {
   // Workers that people started by hand count as well.
   if (ours_ended && !AnyoneLives() && stop_.reason.empty() &&
       status_.state() == StatusReply::TRAINING) {
-    stop_.reason = absl::StrCat("no worker is left", WhyTheWorkersLeft());
-    stop_.failed = true;
+    const bool as_meant = std::ranges::all_of(
+        status_.workers(), [](const auto& worker) { return worker.note() == "left: done"; });
+    stop_.reason = as_meant ? "all workers left the run before its end"
+                            : absl::StrCat("no worker is left", WhyTheWorkersLeft());
+    stop_.failed = !as_meant;
   }
 }
 

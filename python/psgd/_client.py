@@ -159,6 +159,7 @@ class Client:
             tls_dir=text(tls_dir or _environment.tls_dir()), log_file=text(log_file),
             connect_ms=int(connect_seconds * 1000), wanted=0 if number is None else number + 1)
         handle = ctypes.c_uint64()
+        self.why_over = ""  # why next_share returned None
         over = self._over = threading.Event()
         process = self._process
         _library.call_aside("psgd_join", ctypes.byref(options), ctypes.byref(handle),
@@ -267,7 +268,8 @@ class Client:
         try:
             # It asks the coordinator, which may be away.
             self._wait("psgd_next_share", ctypes.byref(info), aside=True)
-        except RunOver:
+        except RunOver as over:
+            self.why_over = str(over)
             self._over.set()
             return None
         return Share(self, info)

@@ -75,6 +75,8 @@ class Exchange:
                     "nobody would push it. Give one optimizer all that is trained, in several "
                     "groups if need be; of what the program changes by itself say "
                     "requires_grad_(False) before the join")
+            if parameter.numel() == 0:
+                continue  # there is nothing to exchange
             if parameter.is_floating_point():
                 self._tensors.append(Tensor(name, module, key, statistic=False))
             elif is_trained:

@@ -234,10 +234,14 @@ class Run:
             self._checkpoints.within_epoch = True
             self._logged = False
             yield epoch
+            if self._shares.has_left:  # the program called leave, perhaps within its loader's loop
+                return
             self._checkpoints.within_epoch = False
             self._shares.check_finished()
             while self._shares.steps_left() > 0:  # empty ones for the others
                 self.skip()
+        if self._epochs_done == 0 and self.client.why_over:
+            print(f"psgd: this worker trained nothing: {self.client.why_over}", file=sys.stderr)
         self.leave()
 
     def log(self, **values: Any) -> None:

@@ -301,6 +301,13 @@ class TorchRun(unittest.TestCase):
         self.assertEqual(code, 1, said)
         self.assertIn("was killed by signal 9", said.splitlines()[-1])
 
+    def test_scripts_that_all_leave_stop_the_run(self):
+        code, said, _ = self.end("run.leave(); break")
+        self.assertEqual(code, 3, said)
+        self.assertIn("all workers left the run before its end. Go on from", said.splitlines()[-1])
+        self.assertNotIn("Traceback", said)
+        self.assertNotIn("made no step", said)
+
     def test_a_script_that_ends_early_is_told_apart(self):
         code, said, _ = self.end("sys.exit(0) if run.worker == 1 else time.sleep(3)")
         self.assertEqual(code, 0, said)
