@@ -286,12 +286,18 @@ void LocalRun::Poll() {
 }
 
 std::string LocalRun::WhyTheWorkersLeft() const {
-  const auto tells = [](const std::string& note) {
-    return SaysDiverged(note) ? 3 : absl::StartsWith(note, "failed: ") ? 2 : note.empty() ? 0 : 1;
+  uint64_t furthest = 0;
+  for (const WorkerStatus& worker : status_.workers())
+    furthest = std::max(furthest, worker.clock());
+  const auto tells = [&](const WorkerStatus& worker) {
+    if (worker.clock() == furthest && SaysDiverged(worker.note())) return 3;
+    return absl::StartsWith(worker.note(), "failed: ") ? 2 : worker.note().empty() ? 0 : 1;
   };
   std::string name, why;
+  int told = 0;
   for (const WorkerStatus& worker : status_.workers()) {
-    if (tells(worker.note()) <= tells(why)) continue;
+    if (tells(worker) <= told) continue;
+    told = tells(worker);
     name = worker.name();
     why = worker.note();
   }

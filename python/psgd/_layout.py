@@ -34,7 +34,10 @@ class Layout:
         self._ids = self._parameters_of_run()
 
     def _parameters_of_run(self) -> Set[int]:
-        return {id(tensor.tensor) for tensor in self._tensors if not tensor.statistic}
+        """With parameters that have no elements: of these there is nothing to exchange."""
+        empty = {id(parameter) for *_, parameter in members(self._model, "_parameters")
+                 if parameter.numel() == 0}
+        return empty | {id(tensor.tensor) for tensor in self._tensors if not tensor.statistic}
 
     def check(self, trained: Set[int], optimizer: torch.optim.Optimizer) -> None:
         """In each step. `trained`: the ids of the optimizer's parameters."""

@@ -273,16 +273,18 @@ void CoordinatorCore::TellIfNoneIsLeft(Effects* effects) const {
 void CoordinatorCore::Quarantine(const QuarantinedWorker& worker, Effects* effects) {
   const uint32_t number = worker.key.worker();
   if (members_.FindLive(worker.key) == nullptr) return;
+  const std::string diverged =
+      worker.not_finite ? absl::StrCat(DivergedText(config()), ". In detail: ") : "";
   const std::vector<uint32_t> ready = members_.Ready();
-  if (ready.size() == 1 && ready[0] == number) {
+  const bool is_alone = ready.size() == 1 && ready[0] == number;
+  if (is_alone) {
     DrainRequest alone;
     alone.set_failed(true);
-    alone.set_reason(absl::StrCat(
-        worker.not_finite ? absl::StrCat(DivergedText(config()), ". In detail: ") : "",
-        "no worker is left that sends sound updates; worker ", number, ": ", worker.why));
+    alone.set_reason(absl::StrCat(diverged, "no worker is left that sends sound updates; worker ",
+                                  number, ": ", worker.why));
     Drain(alone, effects);
   }
-  Lose(number, absl::StrCat("quarantined: ", worker.why), effects);
+  Lose(number, absl::StrCat("quarantined: ", is_alone ? diverged : "", worker.why), effects);
   TellIfNoneIsLeft(effects);
 }
 
@@ -579,7 +581,7 @@ bool CoordinatorCore::LastCheckpointTaken(Effects* effects) {
 }
 
 bool CoordinatorCore::EndsDiverged() const {
-  return members_.Ready().empty() && (members_.LastDiverged() || SaysDiverged(run_.reason()));
+  return members_.Ready().empty() && members_.LastDiverged();
 }
 
 bool CoordinatorCore::HasEvaluation(const EvalResult& result) const {

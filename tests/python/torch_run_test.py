@@ -308,6 +308,16 @@ class TorchRun(unittest.TestCase):
         self.assertNotIn("Traceback", said)
         self.assertNotIn("made no step", said)
 
+    def test_parameters_without_elements_are_left_alone(self):
+        with tempfile.TemporaryDirectory() as folder:
+            script = pathlib.Path(folder) / "script.py"
+            script.write_text(SCRIPT.format(how="pass").replace(
+                "torch.nn.Linear(4, 2)",
+                "torch.nn.Linear(4, 2); model.none = torch.nn.Parameter(torch.zeros(0, 3))"))
+            run = Run(folder, [sys.executable, str(script)])
+            self.assertEqual(run.done.returncode, 0, run.log())
+            self.assertEqual(sorted(run.weights()), ["bias", "weight"])
+
     def test_a_script_that_ends_early_is_told_apart(self):
         code, said, _ = self.end("sys.exit(0) if run.worker == 1 else time.sleep(3)")
         self.assertEqual(code, 0, said)

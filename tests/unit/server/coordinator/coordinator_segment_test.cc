@@ -585,6 +585,8 @@ TEST(CoordinatorQuarantine, NumbersThatAreNotFiniteMeanThatTrainingDiverged) {
   EXPECT_THAT(run.core().Status(run.now()).detail(),
               testing::AllOf(testing::StartsWith("training diverged: lower the learning rate"),
                              testing::HasSubstr("worker 0: 3 bad pushes")));
+  // So the run's end makes no room for a checkpoint of it.
+  EXPECT_TRUE(SaysDiverged(run.core().Status(run.now()).workers(0).note()));
 }
 
 }  // namespace
