@@ -56,8 +56,9 @@ for file in "$out"/bin/*; do ldd "$file"; done | awk '$2 == "=>" && $3 ~ /^\// {
   sort -u | while read -r name path; do
     [[ $name =~ $from_the_system ]] || install -s "$(readlink -f "$path")" "$out/lib/$name"
   done
-find "$out/bin" -type f -exec patchelf --set-rpath '$ORIGIN/../lib' {} +
-patchelf --set-rpath '$ORIGIN' "$out"/lib/*
+# An RPATH, unlike a RUNPATH, also holds for the libraries that a library needs. So they stay as they
+# are: patchelf would add 4 MB to them.
+find "$out/bin" -type f -exec patchelf --force-rpath --set-rpath '$ORIGIN/../lib' {} +
 
 # A bundle must be small enough to be copied to every node of a job at its start.
 size=$(du -sk --apparent-size "$out" | cut -f1)
