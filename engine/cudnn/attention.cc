@@ -5,8 +5,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "engine/cudnn/neighbours.h"
-#include "engine/graph/recompute.h"
 
 namespace psgd::cudnn {
 namespace {
@@ -44,26 +42,10 @@ PaddedShape PaddedShapeOf(const Lowering& l, const AttentionPattern& pattern,
   return shape;
 }
 
-// Makes the forward pass that of the copies.
-void UseCopies(const Graph& graph, const std::vector<int>& copies, AttentionPattern* pattern) {
-  std::map<TensorId, TensorId> again;
-  for (int& node : pattern->forward) {
-    const Node &first = graph.nodes[node], &copy = graph.nodes[copies[node]];
-    for (size_t i = 0; i < first.inputs.size(); ++i) again[first.inputs[i]] = copy.inputs[i];
-    again[first.outputs[0]] = copy.outputs[0];
-    node = copies[node];
-  }
-  pattern->forward_at = copies[pattern->forward_at];
-  // The copy may run later than the first gradient, which may need nothing of it.
-  std::ranges::sort(pattern->backward);
-  if (pattern->backward_at >= 0 && pattern->backward_at < pattern->forward_at) {
-    pattern->backward_at = *std::ranges::upper_bound(pattern->backward, pattern->forward_at);
-  }
-  const auto use = [&](TensorId* tensor) {
-    if (const auto found = again.find(*tensor); found != again.end()) *tensor = found->second;
-  };
-  for (AttentionPattern::Operand& operand : pattern->operands) use(&operand.tensor);
-  use(&pattern->lengths);
+// Whether cuDNN has plans for both or for none.
+bool AreAlike(const AttentionPattern& a, const AttentionPattern& b) {
+  return a.queries == b.queries && a.keys == b.keys && a.values == b.values &&
+         a.causal == b.causal && (a.lengths == kNoTensor) == (b.lengths == kNoTensor);
 }
 
 }  // namespace
@@ -81,52 +63,45 @@ absl::StatusOr<std::shared_ptr<FusedAttention>> AttentionPlans::Find(
 absl::Status Attentions::Plan(const Graph& graph, const Device& device, Type type, bool plan_only,
                               AttentionPlans* plans) {
   of_node_.resize(graph.nodes.size());
-  const std::vector<int> copies = FindCopies(graph);
   int others = 0;
-  std::vector<AttentionPattern> patterns = FindAttentions(WithoutCopies(graph), &others);
+  std::vector<AttentionPattern> patterns = FindAttentions(graph, &others);
   if (others > 0) {
     refused_["they are of another form (docs/engine.md)"] = others;
   }
+  const auto trained = [](const AttentionPattern& of) { return !of.backward.empty(); };
+  std::ranges::stable_partition(patterns, trained);
+  const bool training = !patterns.empty() && trained(patterns.front());
+  std::vector<const AttentionPattern*> refused;
   for (AttentionPattern& pattern : patterns) {
-    const auto copied =
-        std::ranges::count_if(pattern.forward, [&](int node) { return copies[node] != kNoNode; });
-    if (copied > 0 && copied < std::ssize(pattern.forward)) {
-      ++refused_["only a part is computed again"];
-      continue;
-    }
-    Attention attention;
+    auto attention = std::make_shared<Attention>();
     const auto plan = [&](Pass pass, std::shared_ptr<FusedAttention>* to) -> absl::Status {
       PSGD_ASSIGN_OR_RETURN(*to, plans->Find(device, ProblemOf(pattern, pass, type), plan_only));
       return absl::OkStatus();
     };
+    const bool has_gradients = trained(pattern);
+    // The backward pass may compute an attention again. That copy has the gradients. Both must give
+    // the same bits, so the first gets a plan only if the copy has one.
+    const auto is_like = [&](const AttentionPattern* other) { return AreAlike(pattern, *other); };
+    if (!has_gradients && std::ranges::any_of(refused, is_like)) continue;
     // First gradients, because they are refused more often.
     absl::Status planned = absl::OkStatus();
-    if (!pattern.backward.empty()) planned = plan(Pass::kBackward, &attention.backward);
-    if (planned.ok()) planned = plan(Pass::kForward, &attention.forward);
+    if (has_gradients) planned = plan(Pass::kBackward, &attention->backward);
+    if (planned.ok()) planned = plan(Pass::kForward, &attention->forward);
+    if (!planned.ok() && !absl::IsUnimplemented(planned)) return planned;
+    const bool counts = has_gradients == training;
     if (!planned.ok()) {
-      if (!absl::IsUnimplemented(planned)) return planned;
-      ++refused_[std::string(planned.message())];
+      refused.push_back(&pattern);
+      if (counts) ++refused_[std::string(planned.message())];
       continue;
     }
-    ++planned_;
-    attention.pattern = std::move(pattern);
-    if (copied > 0) {
-      Attention first = attention;
-      first.pattern.backward.clear();
-      Take(std::move(first));
-      UseCopies(graph, copies, &attention.pattern);
+    if (counts) ++planned_;
+    for (auto* const nodes : {&pattern.forward, &pattern.backward}) {
+      std::ranges::sort(*nodes);
+      for (const int node : *nodes) of_node_[node] = attention;
     }
-    Take(std::move(attention));
+    attention->pattern = std::move(pattern);
   }
   return absl::OkStatus();
-}
-
-void Attentions::Take(Attention attention) {
-  const auto taken = std::make_shared<Attention>(std::move(attention));
-  for (auto* const nodes : {&taken->pattern.forward, &taken->pattern.backward}) {
-    std::ranges::sort(*nodes);
-    for (const int node : *nodes) of_node_[node] = taken;
-  }
 }
 
 std::string Attentions::Note() const {

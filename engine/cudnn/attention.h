@@ -30,7 +30,7 @@ class Attentions {
  public:
   Attentions() = default;
   // Takes each attention of the graph whose passes can be planned. Of other attentions each node
-  // runs by itself. Copies of an attention (Recompute) do as the first pass.
+  // runs by itself.
   absl::Status Plan(const Graph& graph, const Device& device, Type type, bool plan_only,
                     AttentionPlans* plans);
 
@@ -49,7 +49,6 @@ class Attentions {
     BufferId log_sums = kNoBuffer;
   };
 
-  void Take(Attention attention);
   void LowerPass(Pass pass, const Context& c, Attention* attention);
 
   std::vector<std::shared_ptr<Attention>> of_node_;  // by node; null: in none

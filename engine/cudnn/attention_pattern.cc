@@ -74,6 +74,9 @@ class AttentionFinder {
     }
     return neighbours_.Is<MatMul>(before) && ReachesProduct(softmax);
   }
+  bool HasGradient(int softmax) const {
+    return GradientOfSoftmax(node(softmax).outputs[0]) != kNoNode;
+  }
 
  private:
   // The places of products in AttentionPattern::backward, until it is sorted.
@@ -197,16 +200,17 @@ class AttentionFinder {
 std::vector<AttentionPattern> FindAttentions(const Graph& graph, int* others) {
   std::vector<AttentionPattern> found;
   AttentionFinder finder(graph);
-  int skipped = 0;
+  int trained = 0, untrained = 0;  // of the others
   for (int i = 0; i < static_cast<int>(graph.nodes.size()); ++i) {
     if (!std::holds_alternative<Softmax>(graph.nodes[i].op)) continue;
     if (auto attention = finder.Around(i)) {
       found.push_back(*std::move(attention));
     } else if (finder.IsBetweenProducts(i)) {
-      ++skipped;
+      ++(finder.HasGradient(i) ? trained : untrained);
     }
   }
-  if (others != nullptr) *others = skipped;
+  // The backward pass may compute one again. That copy has the gradient.
+  if (others != nullptr) *others = trained > 0 ? trained : untrained;
   return found;
 }
 

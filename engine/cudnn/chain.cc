@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "engine/cudnn/neighbours.h"
-#include "engine/graph/recompute.h"
 #include "engine/graph/recompute_cuts.h"
 
 namespace psgd::cudnn {
@@ -15,8 +14,7 @@ class Finder {
   explicit Finder(const Graph& graph)
       : graph_(graph), neighbours_(graph), taken_(graph.nodes.size()) {}
 
-  // Chains that have the bits of single nodes.
-  std::vector<Chain> FindExact() {
+  std::vector<Chain> Find() {
     for (int i = 0; i < count(); ++i) {
       if (IsNorm(i)) TakeNormalized(i);
     }
@@ -25,25 +23,12 @@ class Finder {
     }
     for (int i = 0; i < count(); ++i) {
       if (IsFreeSum(i)) TakeSum(i);
-      if (Is<Conv2d>(i)) TakeLayer(i);
-    }
-    return std::exchange(chains_, {});
-  }
-
-  // Chains of products. REQUIRES: FindExact was called.
-  std::vector<Chain> FindProducts() {
-    for (int i = 0; i < count(); ++i) {
-      if (Is<Dense>(i)) TakeLayer(i);
+      if (Is<Conv2d>(i) || Is<Dense>(i)) TakeLayer(i);
     }
     for (int i = 0; i < count(); ++i) {
       if (Is<Sum>(i) && !taken_[i]) TakeProducts(i);
     }
-    return std::exchange(chains_, {});
-  }
-
-  void Take(Chain chain) {
-    for (int node : chain.nodes) taken_[node] = true;
-    chains_.push_back(std::move(chain));
+    return std::move(chains_);
   }
 
  private:
@@ -58,6 +43,10 @@ class Finder {
   }
   // The only reader of the node's first result.
   int OnlyReader(int node) const { return neighbours_.OnlyReaderOf(graph_.nodes[node].outputs[0]); }
+  void Take(Chain chain) {
+    for (int node : chain.nodes) taken_[node] = true;
+    chains_.push_back(std::move(chain));
+  }
 
   void TakeNormalized(int norm) {
     if (taken_[norm]) return;
@@ -155,28 +144,6 @@ class Finder {
 
 }  // namespace
 
-// Products have other bits in a chain than alone, so copies are in the chains of the first pass.
-std::vector<Chain> FindChains(const Graph& graph) {
-  const Graph without_copies = WithoutCopies(graph);
-  const std::vector<int> copies = FindCopies(graph);
-  Finder first(without_copies), finder(graph);
-  first.FindExact();
-  for (Chain& chain : first.FindProducts()) {
-    Chain copy;
-    for (const int node : chain.nodes) {
-      if (copies[node] != kNoNode) copy.nodes.push_back(copies[node]);
-    }
-    if (!copy.nodes.empty()) {
-      if (copy.nodes.size() < chain.nodes.size()) continue;
-      const Node &sum = graph.nodes[chain.nodes.back()], &again = graph.nodes[copy.nodes.back()];
-      for (size_t i = 0; i < sum.inputs.size(); ++i) {
-        if (sum.inputs[i] == chain.other) copy.other = again.inputs[i];
-      }
-      finder.Take(std::move(copy));
-    }
-    finder.Take(std::move(chain));
-  }
-  return finder.FindExact();
-}
+std::vector<Chain> FindChains(const Graph& graph) { return Finder(graph).Find(); }
 
 }  // namespace psgd::cudnn

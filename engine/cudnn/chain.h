@@ -30,8 +30,7 @@ struct Chain {
   TensorId other = kNoTensor;  // with products: the other term of the sum
 };
 
-// A node is in at most one chain. Only a later node of the chain reads a result within it. Chains
-// of products do not depend on Recompute: copies are in a chain if and only if the first pass is.
+// A node is in at most one chain. Only a later node of the chain reads a result within it.
 std::vector<Chain> FindChains(const Graph& graph);
 
 }  // namespace psgd::cudnn

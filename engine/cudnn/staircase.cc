@@ -4,7 +4,6 @@
 #include <variant>
 
 #include "engine/cudnn/neighbours.h"
-#include "engine/graph/recompute.h"
 
 namespace psgd::cudnn {
 namespace {
@@ -56,18 +55,11 @@ class StaircaseFinder {
 
 std::vector<bool> FindStaircases(const Graph& graph) {
   std::vector<bool> found(graph.tensors.size());
-  const Graph without_copies = WithoutCopies(graph);
-  const StaircaseFinder finder(without_copies);
+  const StaircaseFinder finder(graph);
   for (int i = 0; i < static_cast<int>(graph.nodes.size()); ++i) {
-    const Node& node = graph.nodes[i];
-    // What is computed again is a part of the same matrix, because products of parts have other
-    // bits.
-    for (size_t k = 0; node.again_of >= 0 && k < node.outputs.size(); ++k) {
-      found[node.outputs[k]] = found[graph.nodes[node.again_of].outputs[k]];
-    }
-    const Softmax* const softmax = std::get_if<Softmax>(&node.op);
-    if (softmax == nullptr || !softmax->causal || node.again_of >= 0) continue;
-    const Shape& shape = graph.shape(node.inputs[0]);
+    const Softmax* const softmax = std::get_if<Softmax>(&graph.nodes[i].op);
+    if (softmax == nullptr || !softmax->causal) continue;
+    const Shape& shape = graph.shape(graph.nodes[i].inputs[0]);
     const int64_t keys = shape.back();
     if (shape[shape.size() - 2] != keys || keys % kStair != 0 || keys == kStair) continue;
     for (const TensorId tensor : finder.Around(i)) found[tensor] = true;

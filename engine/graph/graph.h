@@ -36,7 +36,6 @@ struct Node {
   Op op;
   std::vector<TensorId> inputs;
   std::vector<TensorId> outputs;
-  int again_of = -1;  // the node that this one computes again, see recompute.h; -1: none
 };
 
 // A parameter's initial values: uniform or normal around `center`, or given by the model's file.

@@ -1,9 +1,7 @@
 #include "engine/graph/recompute.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -15,10 +13,9 @@ namespace {
 // Inserts copies of forward nodes into the reverse pass.
 class Rewriting {
  public:
-  Rewriting(const std::vector<int>& cuts, const std::vector<int>& ends, Graph* graph)
+  Rewriting(const std::vector<int>& cuts, size_t forward_nodes, Graph* graph)
       : cuts_(cuts),
-        ends_(ends),
-        forward_nodes_(ends.size()),
+        forward_nodes_(forward_nodes),
         graph_(graph),
         maker_(graph->tensors.size(), -1),
         dropped_(graph->tensors.size()),
@@ -43,7 +40,7 @@ class Rewriting {
 
  private:
   size_t SegmentOf(int node) const {
-    return std::lower_bound(cuts_.begin(), cuts_.end(), ends_[node]) - cuts_.begin();
+    return std::lower_bound(cuts_.begin(), cuts_.end(), node) - cuts_.begin();
   }
   // Tensors that the rewriting itself adds are never dropped.
   bool Dropped(TensorId tensor) const {
@@ -67,30 +64,21 @@ class Rewriting {
   // Finds the forward nodes whose dropped results the reverse pass reads, and their dependencies.
   void FindNeeded() {
     needed_.resize(forward_nodes_);
-    for (size_t node = forward_nodes_; node < graph_->nodes.size(); ++node) NeedInputsOf(node);
-    // A backend computes an attention whole or not at once, so its end is needed too, even if a cut
-    // keeps the result.
-    for (size_t node = 0; node < forward_nodes_; ++node) {
-      if (!std::holds_alternative<Softmax>(graph_->nodes[node].op)) continue;
-      if (needed_[node]) needed_[ends_[node]] = true;
-    }
-    for (size_t node = forward_nodes_; node-- > 0;) {
-      if (needed_[node]) NeedInputsOf(node);
-    }
-  }
-  void NeedInputsOf(size_t node) {
-    for (TensorId input : graph_->nodes[node].inputs) {
-      if (Dropped(input)) needed_[maker_[input]] = true;
+    for (size_t node = graph_->nodes.size(); node-- > 0;) {
+      if (node < forward_nodes_ && !needed_[node]) continue;
+      for (TensorId input : graph_->nodes[node].inputs) {
+        if (Dropped(input)) needed_[maker_[input]] = true;
+      }
     }
   }
 
   void ComputeAgain(size_t segment) {
     if (done_[segment]) return;
     done_[segment] = true;
-    for (int i = 0; i <= cuts_[segment]; ++i) {
-      if (!needed_[i] || SegmentOf(i) != segment) continue;
+    const int first = segment == 0 ? 0 : cuts_[segment - 1] + 1;
+    for (int i = first; i <= cuts_[segment]; ++i) {
+      if (!needed_[i]) continue;
       Node node = graph_->nodes[i];
-      node.again_of = i;
       absl::StrAppend(&node.name, " (again)");
       for (TensorId& input : node.inputs) {
         if (Dropped(input)) input = again_[input];
@@ -105,7 +93,7 @@ class Rewriting {
     }
   }
 
-  const std::vector<int>&cuts_, &ends_;
+  const std::vector<int>& cuts_;
   const size_t forward_nodes_;
   Graph* const graph_;
   std::vector<int> maker_;       // by tensor: the forward node, or -1
@@ -134,30 +122,8 @@ absl::Status Recompute(int segments, size_t forward_nodes, Graph* graph) {
                                 places.most_segments(), " segments, not into ", segments);
   }
   const std::vector<int> cuts = places.Choose(std::max(0, segments));
-  Rewriting(cuts, places.ends(), graph).Run();
+  Rewriting(cuts, forward_nodes, graph).Run();
   return absl::OkStatus();
-}
-
-Graph WithoutCopies(Graph graph) {
-  std::vector<TensorId> first(graph.tensors.size());  // by tensor: what it is without copies
-  std::iota(first.begin(), first.end(), 0);
-  for (Node& node : graph.nodes) {
-    if (node.again_of >= 0) {
-      const std::vector<TensorId>& outputs = graph.nodes[node.again_of].outputs;
-      for (size_t i = 0; i < outputs.size(); ++i) first[node.outputs[i]] = outputs[i];
-      node = {.op = Constant()};
-    }
-    for (TensorId& input : node.inputs) input = first[input];
-  }
-  return graph;
-}
-
-std::vector<int> FindCopies(const Graph& graph) {
-  std::vector<int> copies(graph.nodes.size(), -1);
-  for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    if (const int first = graph.nodes[i].again_of; first >= 0) copies[first] = static_cast<int>(i);
-  }
-  return copies;
 }
 
 }  // namespace psgd

@@ -4,14 +4,9 @@
 // segment is kept whole, because its reverse pass follows at once. Recompute rewrites the graph: it
 // copies forward nodes, with outputs of their own, into the reverse pass. So results keep their
 // bits, dropout draws the same masks, and running statistics are updated once.
-//
-// A backend may compute some nodes at once, and then they may have other bits (recompute_cuts.h).
-// It chooses these nodes in the graph without copies, and copies do what the first pass does. So a
-// network has the same bits wherever it is cut.
 #pragma once
 
 #include <cstddef>
-#include <vector>
 
 #include "common/status.h"
 #include "engine/graph/graph.h"
@@ -24,12 +19,5 @@ inline constexpr int kRecomputeAuto = -1;  // the segments that need the least m
 // Rewrites a graph that Differentiate has extended. Its first `forward_nodes` nodes are the forward
 // pass. `segments`: a number, or one of the above. It is an error if the graph has too few cuts.
 absl::Status Recompute(int segments, size_t forward_nodes, Graph* graph);
-
-// The graph as it was before Recompute. Nodes keep their indices: in place of a copy is a node
-// without tensors.
-Graph WithoutCopies(Graph graph);
-
-// By node: its copy, or -1.
-std::vector<int> FindCopies(const Graph& graph);
 
 }  // namespace psgd

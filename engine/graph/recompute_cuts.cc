@@ -21,59 +21,35 @@ bool IsAnyOf(const Node& node) {
   return (std::holds_alternative<Ops>(node.op) || ...);
 }
 
-// Whether a backend may compute both nodes at once if no other reads what passes between them: a
-// product that is added to a residual or clamped, or parts of an attention, with the transposes of
-// its heads. `input`: the place of that value among the inputs.
-bool MayRunAtOnce(const Graph& graph, int made_by, int used_by, size_t input) {
-  const Node &maker = graph.nodes[made_by], &user = graph.nodes[used_by];
-  if (IsAnyOf<Dense>(maker)) return IsAnyOf<Sum, Relu>(user) && MayFuse(made_by, used_by);
-  if (IsAnyOf<MatMul>(maker))
-    return IsAnyOf<Transpose>(user) || (IsAnyOf<Softmax>(user) && input == 0);
-  return IsAnyOf<Softmax, Transpose>(maker) && IsAnyOf<MatMul>(user);
+// Whether a backend may compute both nodes at once if no other reads what passes between them:
+// parts of an attention, with the transposes of its heads, or a product that is added to a residual
+// or clamped. `input`: the place of that value among the inputs.
+bool MayRunAtOnce(const Graph& graph, int maker, int user, size_t input) {
+  const Node &made_by = graph.nodes[maker], &used_by = graph.nodes[user];
+  if (IsAnyOf<Dense>(made_by)) return IsAnyOf<Sum, Relu>(used_by) && MayFuse(maker, user);
+  if (IsAnyOf<MatMul>(made_by)) return IsAnyOf<Softmax>(used_by) && input == 0;
+  return IsAnyOf<Softmax, Transpose>(made_by) && IsAnyOf<MatMul>(used_by);
 }
 
 }  // namespace
 
-std::vector<int> FindEnds(const Graph& graph, size_t forward_nodes) {
-  struct Use {
-    int node = 0;
-    size_t input = 0;
-  };
-  std::vector<int> ends(forward_nodes);
-  std::vector<std::vector<Use>> all_uses(graph.tensors.size());  // a reshaped tensor is the same
-  for (int node = static_cast<int>(forward_nodes); node-- > 0;) {
-    const Node& at = graph.nodes[node];
-    const std::vector<Use>& uses = all_uses[at.outputs[0]];
-    const bool reshapes = IsAnyOf<Reshape>(at) && !uses.empty();
-    const int end = uses.empty() ? node : ends[uses[0].node];
-    const bool together = std::ranges::all_of(uses, [&](const Use& use) {
-      return ends[use.node] == end && (reshapes || MayRunAtOnce(graph, node, use.node, use.input));
-    });
-    ends[node] = together ? end : node;
-    for (size_t i = 0; i < at.inputs.size(); ++i) {
-      std::vector<Use>& of_input = all_uses[at.inputs[i]];
-      if (reshapes) {
-        of_input.insert(of_input.end(), uses.begin(), uses.end());
-      } else {
-        of_input.push_back({node, i});
-      }
-    }
-  }
-  return ends;
-}
-
-CutPlaces::CutPlaces(const Graph& graph, size_t forward_nodes)
-    : ends_(FindEnds(graph, forward_nodes)) {
+CutPlaces::CutPlaces(const Graph& graph, size_t forward_nodes) {
   std::vector<int> value_of(graph.tensors.size(), -1);
   for (size_t node = 0; node < forward_nodes; ++node) {
     const Node& at = graph.nodes[node];
-    const int end = ends_[node];
-    for (TensorId input : at.inputs) {
-      if (value_of[input] < 0) continue;
-      Value& value = values_[value_of[input]];
-      value.used = std::max(value.used, end);
+    for (size_t i = 0; i < at.inputs.size(); ++i) {
+      if (value_of[at.inputs[i]] < 0) continue;
+      Value& value = values_[value_of[at.inputs[i]]];
+      value.used = static_cast<int>(node);
+      if (IsAnyOf<Reshape>(at)) continue;
+      const bool together = value.ends_attention || MayRunAtOnce(graph, value.made, value.used, i);
+      value.inner = ++value.users == 1 && together;
     }
     const int first = at.inputs.empty() ? -1 : value_of[at.inputs[0]];
+    const bool ends_attention =
+        first >= 0 &&
+        ((IsAnyOf<MatMul>(at) && IsAnyOf<Softmax>(graph.nodes[values_[first].made])) ||
+         (IsAnyOf<Transpose>(at) && values_[first].ends_attention));
     for (TensorId output : at.outputs) {
       if (graph.tensors[output].external) continue;
       // A reshaped value shares the memory.
@@ -82,7 +58,11 @@ CutPlaces::CutPlaces(const Graph& graph, size_t forward_nodes)
         continue;
       }
       value_of[output] = static_cast<int>(values_.size());
-      values_.push_back({.bytes = BytesOf(graph.tensors[output]), .made = end, .used = end});
+      const int made = static_cast<int>(node);
+      values_.push_back({.bytes = BytesOf(graph.tensors[output]),
+                         .made = made,
+                         .used = made,
+                         .ends_attention = ends_attention});
     }
   }
   for (size_t node = forward_nodes; node < graph.nodes.size(); ++node) {
@@ -90,23 +70,24 @@ CutPlaces::CutPlaces(const Graph& graph, size_t forward_nodes)
       if (value_of[input] >= 0) values_[value_of[input]].saved = true;
     }
   }
-  FindPlaces();
+  FindPlaces(forward_nodes);
   MeasureSegments();
 }
 
 // A place is a local minimum of the bytes that cross it.
-void CutPlaces::FindPlaces() {
-  const size_t forward_nodes = ends_.size();
+void CutPlaces::FindPlaces(size_t forward_nodes) {
   std::vector<double> crossing(forward_nodes + 1);
+  std::vector<bool> divides(forward_nodes);
   for (const Value& value : values_) {
     crossing[value.made] += value.bytes;
     crossing[value.used] -= value.bytes;
+    if (value.inner) std::fill(divides.begin() + value.made, divides.begin() + value.used, true);
   }
   std::partial_sum(crossing.begin(), crossing.end(), crossing.begin());
   for (size_t node = 0; node + 1 < forward_nodes; ++node) {
     const double before = node > 0 ? crossing[node - 1] : kNever;
     const double after = node + 2 < forward_nodes ? crossing[node + 1] : kNever;
-    if (ends_[node] != static_cast<int>(node)) continue;  // the cut before is the same
+    if (divides[node]) continue;
     if (crossing[node] > 0 && crossing[node] <= before && crossing[node] <= after) {
       places_.push_back(static_cast<int>(node));
     }
@@ -120,7 +101,7 @@ void CutPlaces::MeasureSegments() {
     // The loop below sums the costs of values over all places from `begin` on.
     std::vector<Cost> made(end + 1);  // by the first place at or after the value's node
     for (const Value& value : values_) {
-      if (value.made > places_[end]) continue;
+      if (value.made > places_[end]) break;
       const auto place = std::lower_bound(places_.begin(), places_.end(), value.made);
       Cost& cost = made[place - places_.begin()];
       if (value.used > places_[end]) {

@@ -310,6 +310,8 @@ TEST_F(MadeBundle, IsSmall) {
 TEST_F(MadeBundle, BringsAllButGlibcAndCuda) {
   ASSERT_GT(Binaries().size(), 10u);
   for (const fs::path& binary : Binaries()) {
+    // Those of lib/ find each other only from a program, and are in its list.
+    if (binary.parent_path().filename() == "lib") continue;
     std::istringstream lines(InBundle("ldd " + binary.string()).out);
     for (std::string line; std::getline(lines, line);) {
       if (line.find("=>") == std::string::npos || line.find(Folder()) != std::string::npos)

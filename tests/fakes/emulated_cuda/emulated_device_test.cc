@@ -15,7 +15,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "common/plugin.h"
-#include "engine/graph/differentiate.h"
 #include "engine/graph/recompute.h"
 #include "engine/ops/rules.h"
 #include "engine/runtime/memory_report.h"
@@ -209,116 +208,6 @@ TEST_F(EmulatedDeviceTest, NetworksThatComputeAgainKeepTheirBits) {
         if (segments == 0) expected = gradients;
         EXPECT_EQ(gradients, expected) << name << " on " << capability << " in " << segments;
       }
-    }
-  }
-}
-
-// Graphs in which a copy may look as if other nodes could run at once than in the first pass.
-class RecomputedGraph {
- public:
-  explicit RecomputedGraph(Shape shape)
-      : shape_(std::move(shape)), h_(Product(Input(shape_), Input(shape_))) {}
-
-  TensorId h() const { return h_; }
-  TensorId Product(TensorId a, TensorId b) { return AddMul(&graph_, "product", a, b).value(); }
-  TensorId Add(std::vector<TensorId> terms) {
-    return AddSum(&graph_, "sum", std::move(terms)).value();
-  }
-  TensorId Clamp(TensorId x) { return AddRelu(&graph_, "relu", x).value(); }
-  TensorId Layer() {
-    const int64_t width = shape_.back();
-    return AddDense(&graph_, "dense", h_, Input({width, width}), Input({width})).value();
-  }
-  TensorId Attend() {
-    const auto heads = [&](TensorId x) {
-      return AddTranspose(&graph_, "heads", {{0, 2, 1, 3}}, x).value();
-    };
-    const TensorId k = Product(h_, Input(shape_)), v = Product(h_, Input(shape_));
-    return heads(
-        AddAttention(&graph_, "attention", {}, heads(h_), heads(k), heads(v), kNoTensor).value());
-  }
-
-  // The gradients of all inputs. Last in the graph are products of x, which the cut is before, and
-  // their sum with `added`.
-  std::vector<double> Gradients(TensorId x, TensorId added, int segments,
-                                std::unique_ptr<Backend> backend) const {
-    RecomputedGraph of = *this;
-    for (int i = 0; i < 6; ++i) x = of.Product(x, of.Input(shape_));
-    Graph& graph = of.graph_;
-    const TensorId end = of.Add({x, added});
-    const TensorId seed = graph.AddTensor({.name = "seed", .shape = shape_, .external = true});
-    const size_t forward = graph.nodes.size();
-    const GradientSeed seeds[] = {{end, seed}};
-    EXPECT_TRUE(Differentiate(&graph, seeds).ok());
-    EXPECT_TRUE(Recompute(segments, forward, &graph).ok());
-    testing::GraphRunner<float> runner(graph, std::move(backend));
-    const auto set = [&](TensorId tensor) {
-      std::vector<double> values(ElementCount(graph.shape(tensor)));
-      for (size_t i = 0; i < values.size(); ++i) {
-        values[i] = 0.7 + 0.6 * std::sin(static_cast<double>(tensor + 7 * i));
-      }
-      runner.Set(tensor, values);
-    };
-    set(seed);
-    for (const Parameter& parameter : graph.parameters) set(parameter.value);
-    runner.Run();
-    std::vector<double> gradients;
-    for (const Parameter& parameter : graph.parameters) {
-      for (const double value : runner.Get(parameter.gradient)) gradients.push_back(value);
-    }
-    return gradients;
-  }
-
- private:
-  TensorId Input(Shape shape) {
-    graph_.parameters.push_back({.value = graph_.AddTensor({.name = "input",
-                                                            .shape = std::move(shape),
-                                                            .wants_gradient = true,
-                                                            .external = true})});
-    return graph_.parameters.back().value;
-  }
-
-  Graph graph_;
-  Shape shape_;
-  TensorId h_;
-};
-
-TEST_F(EmulatedDeviceTest, GraphsThatComputeAgainKeepTheirBits) {
-  const auto check = [&](const char* name, const RecomputedGraph& graph, TensorId x,
-                         TensorId added) {
-    std::vector<double> expected;
-    for (const int segments : {0, 2, 3, 4}) {
-      auto backend = LoadBackend("cudnn", options_.plugin_dir, {.precision = Precision::kBf16});
-      ASSERT_TRUE(backend.ok()) << backend.status();
-      const std::vector<double> gradients =
-          graph.Gradients(x, added, segments, *std::move(backend));
-      if (segments == 0) expected = gradients;
-      EXPECT_EQ(gradients, expected) << name << " in " << segments;
-    }
-  };
-  for (const int capability : {90, 100}) {
-    settings_->capability = capability;
-    {
-      RecomputedGraph graph({9, 16});
-      const TensorId product = graph.Layer(), later = graph.Product(graph.h(), graph.h());
-      check("a term that a cut keeps", graph, graph.Add({product, later}), later);
-    }
-    {
-      RecomputedGraph graph({9, 16});
-      const TensorId product = graph.Layer();
-      TensorId between = graph.h();
-      for (int i = 0; i < 20; ++i) between = graph.Add({between});
-      check("a far sum", graph, graph.Add({product, graph.h()}), between);
-    }
-    {
-      RecomputedGraph graph({9, 16});
-      const TensorId sum = graph.Add({graph.Layer(), graph.h()}), clamped = graph.Clamp(sum);
-      check("a clamped sum", graph, clamped, graph.Add({sum}));
-    }
-    {
-      RecomputedGraph graph({2, 5, 2, 8});
-      const TensorId result = graph.Attend();
-      check("an attention whose result a cut keeps", graph, graph.Product(result, result), result);
     }
   }
 }

@@ -1,7 +1,6 @@
 // Which nodes of a graph the cuDNN backend computes in one kernel.
 #include "engine/cudnn/chain.h"
 
-#include <algorithm>
 #include <functional>
 #include <string>
 
@@ -16,9 +15,7 @@
 namespace psgd::cudnn {
 namespace {
 
-using ::testing::Contains;
 using ::testing::IsEmpty;
-using ::testing::Not;
 using ::testing::UnorderedElementsAre;
 
 const Shape kShape = {2, 3, 4, 5};
@@ -276,49 +273,6 @@ TEST_F(ChainTest, ARecomputedBlockHasItsOwnChains) {
                                              "a.relu.backward a.bn.backward of a.bn (again)",
                                              "b.relu.backward b.bn.backward of b.bn",
                                              "d(a.end) a.end.backward"));
-}
-
-// The first of two segments is computed again. It also ends with what the last node adds.
-class RecomputedChainTest : public ChainTest {
- protected:
-  void Recompute(TensorId x, TensorId added) {
-    for (int i = 0; i < 6; ++i) x = Product("tail", x, x);
-    const TensorId end = Add("end", {x, added});
-    const size_t forward = graph_.nodes.size();
-    Differentiate(end);
-    ASSERT_TRUE(psgd::Recompute(2, forward, &graph_).ok());
-    EXPECT_TRUE(IsComputedAgain("p") && IsComputedAgain("s"));
-  }
-  bool IsComputedAgain(const std::string& name) const {
-    return std::ranges::any_of(graph_.nodes,
-                               [&](const Node& node) { return node.name == name + " (again)"; });
-  }
-
-  const TensorId x_ = Input("x", {4, 6}), h_ = Product("h", x_, x_);
-};
-
-// It exists before the copy of the product, because the cut keeps it.
-TEST_F(RecomputedChainTest, ALaterTermIsNotAddedToTheCopy) {
-  const TensorId p = Layer("p", h_), later = Product("later", h_, h_);
-  Recompute(Add("s", {p, later}), later);
-  EXPECT_THAT(Chains(), Not(Contains(::testing::StartsWith("p"))));
-}
-
-// The copies are close to each other, but a copy does what the first pass does.
-TEST_F(RecomputedChainTest, AFarSumIsFarForTheCopies) {
-  const TensorId p = Layer("p", h_);
-  TensorId between = h_;
-  for (int i = 0; i < 20; ++i) between = Add("between", {between});  // is not computed again
-  Recompute(Add("s", {p, h_}), between);
-  EXPECT_THAT(Chains(), Not(Contains(::testing::StartsWith("p"))));
-}
-
-// The copy of the sum has one reader.
-TEST_F(RecomputedChainTest, ASumThatIsClampedTakesTheProductAsBefore) {
-  const TensorId s = Add("s", {Layer("p", h_), h_}), clamped = Clamp("relu", s);
-  Recompute(clamped, Add("between", {s}));
-  EXPECT_THAT(Chains(), Contains("p s"));
-  EXPECT_THAT(Chains(), Contains("p (again) s (again)"));
 }
 
 }  // namespace

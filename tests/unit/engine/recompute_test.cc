@@ -7,7 +7,6 @@
 #include <set>
 #include <variant>
 
-#include "absl/strings/str_cat.h"
 #include "engine/graph/differentiate.h"
 #include "engine/graph/recompute_cuts.h"
 #include "engine/ops/rules.h"
@@ -61,55 +60,6 @@ TEST(CutPlacesTest, CutsWhereFewBytesCross) {
   const Chain chain = MakeChain({64, 64, 2, 2, 2});
   const CutPlaces places(chain.graph, chain.forward_nodes);
   EXPECT_THAT(places.Choose(2), ElementsAre(2));
-}
-
-// A gate that is read last is computed again at its product, so it does not hinder cuts.
-TEST(CutPlacesTest, CutsBetweenAGateAndItsProduct) {
-  Graph graph;
-  TensorId x =
-      graph.AddTensor({.name = "x", .shape = {1, 4, 4}, .wants_gradient = true, .external = true});
-  graph.parameters.push_back({.value = x});
-  const TensorId gate = *AddSoftmax(&graph, "gate", {}, x, kNoTensor);
-  for (int i = 0; i < 16; ++i) x = *AddMul(&graph, "square", x, x);
-  x = *AddReshape(&graph, "row", *AddMatMul(&graph, "product", {}, gate, x), {1, 16});
-  const TensorId label = graph.AddTensor(
-      {.name = "label", .shape = {1}, .element = Element::kInt32, .external = true});
-  (void)*AddElementLoss(&graph, "loss", {}, x, label);
-  const size_t forward_nodes = graph.nodes.size();
-  ASSERT_TRUE(Differentiate(&graph).ok());
-  EXPECT_GE(CutPlaces(graph, forward_nodes).most_segments(), 16);
-  ASSERT_TRUE(Recompute(12, forward_nodes, &graph).ok());
-  std::map<std::string, int> computed;
-  for (const Node& node : graph.nodes) ++computed[node.name];
-  EXPECT_GE(computed["square (again)"], 11);
-  EXPECT_EQ(computed["gate (again)"] + computed["product (again)"], 0);  // in the last segment
-}
-
-// A cut keeps the result, but a backend computes an attention whole or not at once.
-TEST(RecomputeTest, AnAttentionIsComputedAgainWhole) {
-  Graph graph;
-  const auto input = [&](const char* name) {
-    const TensorId made = graph.AddTensor(
-        {.name = name, .shape = {2, 4, 2, 8}, .wants_gradient = true, .external = true});
-    graph.parameters.push_back({.value = made});
-    return *AddTranspose(&graph, absl::StrCat(name, ".heads"), {{0, 2, 1, 3}},
-                         *AddMul(&graph, absl::StrCat(name, ".square"), made, made));
-  };
-  const TensorId q = input("q"), k = input("k"), v = input("v");
-  TensorId y = *AddAttention(&graph, "a", {}, q, k, v, kNoTensor);
-  y = *AddTranspose(&graph, "places", {{0, 2, 1, 3}}, y);
-  TensorId x = *AddMul(&graph, "square", y, y);
-  for (int i = 0; i < 20; ++i) x = *AddMul(&graph, "square", x, y);
-  const TensorId seed =
-      graph.AddTensor({.name = "seed", .shape = graph.shape(x), .external = true});
-  const size_t forward_nodes = graph.nodes.size();
-  const GradientSeed seeds[] = {{x, seed}};
-  ASSERT_TRUE(Differentiate(&graph, seeds).ok());
-  ASSERT_TRUE(Recompute(2, forward_nodes, &graph).ok());
-  std::map<std::string, int> computed;
-  for (const Node& node : graph.nodes) ++computed[node.name];
-  for (const char* name : {"q.heads", "k.heads", "v.heads", "a.scores", "a.weights", "a", "places"})
-    EXPECT_EQ(computed[absl::StrCat(name, " (again)")], 1) << name;
 }
 
 // The forward pass stays. Recomputed values are written once, before their use.
